@@ -1,0 +1,10 @@
+"""The weight-space specification: which neuron axis each dimension of each parameter tensor belongs to.
+
+A :class:`WeightSpec` is a small frozen value that holds no weights. It prints as text, parses back from that text, and
+compares with ``==``. Everything else in the package is derived from it.
+"""
+
+from wsl.spec._values import Axis, Block, BlockRef, Dim, Note, Scaling, SpecError, TensorSpec
+from wsl.spec._weight_spec import WeightSpec
+
+__all__ = ["Axis", "Block", "BlockRef", "Dim", "Note", "Scaling", "SpecError", "TensorSpec", "WeightSpec"]

@@ -1,0 +1,178 @@
+"""The parts of a weight-space specification: axes, tensors, blocks, scalings, notes. Frozen values without data."""
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+AxisKind = Literal["hidden", "input", "output", "fixed"]
+ScalingKind = Literal["positive", "sign"]
+Factor = str | int
+Term = tuple[Factor, ...]
+Dim = tuple[Term, ...]
+
+AXIS_KINDS = ("hidden", "input", "output", "fixed")
+SCALING_KINDS = ("positive", "sign")
+ANONYMOUS = "_"
+
+
+class SpecError(ValueError):
+    """A specification is malformed, or weights do not fit the specification that they are used with."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A neuron axis: an index set that dimensions of several tensors share.
+
+    Args:
+        name: identifier, unique within a specification; never ``_``.
+        size: number of neurons, at least 1.
+        kind: ``hidden`` axes may be permuted; ``input``, ``output`` and ``fixed`` ones may not.
+        activation: the non-linearity between the tensors that produce the axis and those that consume it
+            (``"relu"``, ``"sin"``, …), or ``None``.
+        scaling: ``positive`` if a neuron may be rescaled by any positive factor, ``sign`` if only its sign may be
+            flipped, ``None`` if neither leaves the function unchanged. :class:`Scaling` says how.
+
+    Raises:
+        SpecError: a name that is no identifier, a size below 1, an unknown kind or scaling.
+    """
+
+    name: str
+    size: int
+    kind: AxisKind
+    activation: str | None = None
+    scaling: ScalingKind | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name.replace(".", "_").isidentifier() or self.name == ANONYMOUS:
+            raise SpecError(
+                f"{self.name!r} is no axis name: use letters, digits, dots and underscores, as in 'h1'."
+            )
+        if self.size < 1:
+            raise SpecError(f"axis {self.name} has size {self.size}; an axis holds at least one neuron.")
+        if self.kind not in AXIS_KINDS:
+            raise SpecError(
+                f"axis {self.name} has kind {self.kind!r}, which is none of {', '.join(AXIS_KINDS)}."
+            )
+        if self.scaling is not None and self.scaling not in SCALING_KINDS:
+            raise SpecError(f"axis {self.name} has scaling {self.scaling!r}; it is positive, sign or None.")
+        if self.activation is not None and (
+            not self.activation.isidentifier() or self.activation in SCALING_KINDS
+        ):
+            raise SpecError(
+                f"axis {self.name} has activation {self.activation!r}; give one word, as in 'relu'."
+            )
+
+
+@dataclass(frozen=True)
+class Block:
+    """A rectangular part of a stored tensor whose dimensions each belong to one axis.
+
+    Args:
+        slice: ``(start, stop)`` for every stored dimension.
+        view: shape of the part with products of axes pulled apart.
+        axes: for every view dimension the name of its axis, or ``_`` where no neurons are indexed.
+    """
+
+    slice: tuple[tuple[int, int], ...]
+    view: tuple[int, ...]
+    axes: tuple[str, ...]
+
+    @property
+    def neuron_dims(self) -> tuple[int, ...]:
+        """The view dimensions that index neurons."""
+        return tuple(i for i, axis in enumerate(self.axes) if axis != ANONYMOUS)
+
+
+class BlockRef(NamedTuple):
+    """A block and where it lies: ``key`` is the tensor's name, or ``name[i]`` if the tensor has several blocks."""
+
+    key: str
+    tensor: str
+    block: Block
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """The axes of one stored tensor.
+
+    Args:
+        shape: the stored shape, without a leading dimension for networks.
+        dims: one expression a stored dimension: a sum (concatenation) of products of factors; a factor is the name
+            of an axis, or an anonymous size (kernel positions, pixels).
+        blocks: the expression multiplied out; see :meth:`from_dims`, which derives shape and blocks.
+    """
+
+    shape: tuple[int, ...]
+    dims: tuple[Dim, ...] = field(repr=False)
+    blocks: tuple[Block, ...]
+
+    @classmethod
+    def from_dims(cls, dims: tuple[Dim, ...], sizes: Mapping[str, int]) -> "TensorSpec":
+        """Derive shape and blocks of ``dims``, given the ``sizes`` of the axes that it names.
+
+        Raises:
+            SpecError: an axis that ``sizes`` lacks, or an empty term.
+        """
+        pieces: list[list[tuple[tuple[int, int], Term]]] = []
+        for dim in dims:
+            if not dim or not all(dim):
+                raise SpecError(f"{dim!r} is no dimension: every term of a sum needs at least one factor.")
+            stops = list(itertools.accumulate(math.prod(_size(f, sizes) for f in term) for term in dim))
+            pieces.append(
+                [((start, stop), term) for start, stop, term in zip([0, *stops], stops, dim, strict=False)]
+            )
+        blocks = tuple(
+            Block(
+                slice=tuple(bounds for bounds, _ in parts),
+                view=tuple(_size(f, sizes) for _, term in parts for f in term),
+                axes=tuple(f if isinstance(f, str) else ANONYMOUS for _, term in parts for f in term),
+            )
+            for parts in itertools.product(*pieces)
+        )
+        return cls(tuple(dim_pieces[-1][0][1] for dim_pieces in pieces), tuple(dims), blocks)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes that occur in the tensor, without repetition, in order of occurrence."""
+        return tuple(
+            dict.fromkeys(f for dim in self.dims for term in dim for f in term if isinstance(f, str))
+        )
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A scaling symmetry: one factor for each neuron of ``axis`` leaves the function unchanged.
+
+    Args:
+        axis: the hidden axis whose neurons are scaled.
+        kind: factors are any ``positive`` numbers, or only signs (+1, -1).
+        exponents: pairs of a block key and a power; the block is multiplied by ``factor ** power`` along the (first)
+            view dimension that carries ``axis``. Blocks that are not listed stay as they are.
+    """
+
+    axis: str
+    kind: ScalingKind
+    exponents: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Note:
+    """Why a hidden axis is ``fixed``: the operator, and the module in which it ran."""
+
+    axis: str
+    reason: str
+
+
+def _size(factor: Factor, sizes: Mapping[str, int]) -> int:
+    if isinstance(factor, int):
+        if factor < 1:
+            raise SpecError(f"a dimension of size {factor} cannot be described; sizes are at least 1.")
+        return factor
+    try:
+        return sizes[factor]
+    except KeyError:
+        raise SpecError(
+            f"axis {factor!r} is used by a tensor but not declared; declared: {', '.join(sizes)}."
+        ) from None

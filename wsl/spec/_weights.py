@@ -1,0 +1,97 @@
+"""Weights against a specification: checking them, and cutting stored tensors into blocks and back."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from wsl.spec._text import format_tensor
+from wsl.spec._values import SpecError, TensorSpec
+
+if TYPE_CHECKING:
+    from wsl.spec._weight_spec import WeightSpec
+
+
+def check_weights(spec: "WeightSpec", weights: Mapping[str, Tensor], batched: bool) -> int:
+    """Check names and shapes; returns the number of networks (1 if not ``batched``)."""
+    missing = [name for name in spec.tensors if name not in weights]
+    extra = [name for name in weights if name not in spec.tensors]
+    if missing or extra:
+        raise SpecError(
+            f"the weights do not hold the tensors that the spec names: missing {_names(missing)}; extra {_names(extra)}."
+            "\n  The weights come from another architecture, or hold entries that are no weights: drop those."
+        )
+    counts = {}
+    for name, tensor in spec.tensors.items():
+        shape = tuple(weights[name].shape)
+        if batched:
+            if len(shape) != len(tensor.shape) + 1:
+                raise SpecError(
+                    f"{name} has shape {shape}; expected (B, {', '.join(map(str, tensor.shape))}), with a leading "
+                    f"dimension for networks.\n  For one network, add it with tensor.unsqueeze(0)."
+                )
+            counts[name] = shape[0]
+            shape = shape[1:]
+        if shape != tensor.shape:
+            raise SpecError(_mismatch(spec, name, tensor, shape))
+    if len(set(counts.values())) > 1:
+        raise SpecError(f"the tensors hold different numbers of networks: {counts}.")
+    return next(iter(counts.values()), 1)
+
+
+def split(spec: "WeightSpec", weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Cut ``(B, *shape)`` tensors into ``(B, *view)`` blocks (views of the input where strides allow)."""
+    blocks = {}
+    for key, name, block in spec.blocks:
+        tensor = weights[name]
+        if len(spec.tensors[name].blocks) > 1:
+            tensor = tensor[(slice(None), *(slice(start, stop) for start, stop in block.slice))]
+        blocks[key] = tensor.reshape(tensor.shape[0], *block.view)
+    return blocks
+
+
+def join(spec: "WeightSpec", blocks: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Put ``(B, *view)`` blocks together to ``(B, *shape)`` tensors: the inverse of :func:`split`."""
+    stored: dict[str, list[Tensor]] = {name: [] for name in spec.tensors}
+    for key, name, block in spec.blocks:
+        part = blocks[key]
+        stored[name].append(part.reshape(part.shape[0], *(stop - start for start, stop in block.slice)))
+    weights = {}
+    for name, tensor in spec.tensors.items():
+        parts = stored[name]
+        for dim in reversed(range(len(tensor.dims))):
+            count = len(tensor.dims[dim])
+            if count > 1:
+                parts = [torch.cat(parts[i : i + count], dim + 1) for i in range(0, len(parts), count)]
+        weights[name] = parts[0]
+    return weights
+
+
+def _mismatch(spec: "WeightSpec", name: str, tensor: TensorSpec, shape: tuple[int, ...]) -> str:
+    first = f"{name} has {len(shape)} dimensions, but the spec says {len(tensor.shape)}."
+    if len(shape) == len(tensor.shape):
+        dim = next(
+            i for i, (given, size) in enumerate(zip(shape, tensor.shape, strict=True)) if given != size
+        )
+        line = format_tensor(
+            "", TensorSpec(tensor.shape[dim : dim + 1], tensor.dims[dim : dim + 1], ())
+        ).strip()
+        named = dict.fromkeys(f for term in tensor.dims[dim] for f in term if isinstance(f, str))
+        sizes = " with " + ", ".join(f"{axis}={spec.axes[axis].size}" for axis in named) if named else ""
+        first = f"{name} has size {shape[dim]} on dim {dim}, but the spec says {line}{sizes}, which is {tensor.shape[dim]}."
+    return (
+        f"{first}\n  spec: {format_tensor(name, tensor)}      given: {shape}"
+        "\n  The weights come from another architecture, or trace() ran on another input size."
+    )
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(names[:8]) or "none"
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+
+
+def parameter_count(spec: "WeightSpec") -> int:
+    """Number of stored entries of one network."""
+    return sum(math.prod(tensor.shape) for tensor in spec.tensors.values())
