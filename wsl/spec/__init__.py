@@ -1,7 +1,7 @@
 """The weight-space specification: which neuron axis each dimension of each parameter tensor belongs to.
 
-A :class:`WeightSpec` is a small frozen value that holds no weights. It prints as text, parses back from that text, and
-compares with ``==``. Everything else in the package is derived from it.
+A :class:`WeightSpec` is a small frozen value that holds no weights. It prints as text, parses back from that
+text, and compares with ``==``. Everything else in the package is derived from it.
 """
 
 from wsl.spec._values import Axis, Block, BlockRef, Dim, Note, Scaling, SpecError, TensorSpec

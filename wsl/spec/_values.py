@@ -1,4 +1,4 @@
-"""The parts of a weight-space specification: axes, tensors, blocks, scalings, notes. Frozen values without data."""
+"""The parts of a weight-space specification: axes, tensors, blocks, scalings and notes; frozen, without data."""
 
 import itertools
 import math
@@ -31,8 +31,8 @@ class Axis:
         kind: ``hidden`` axes may be permuted; ``input``, ``output`` and ``fixed`` ones may not.
         activation: the non-linearity between the tensors that produce the axis and those that consume it
             (``"relu"``, ``"sin"``, …), or ``None``.
-        scaling: ``positive`` if a neuron may be rescaled by any positive factor, ``sign`` if only its sign may be
-            flipped, ``None`` if neither leaves the function unchanged. :class:`Scaling` says how.
+        scaling: ``positive`` if a neuron may be rescaled by any positive factor, ``sign`` if only its sign may
+            be flipped, ``None`` if neither leaves the function unchanged. :class:`Scaling` says how.
 
     Raises:
         SpecError: a name that is no identifier, a size below 1, an unknown kind or scaling.
@@ -86,7 +86,7 @@ class Block:
 
 
 class BlockRef(NamedTuple):
-    """A block and where it lies: ``key`` is the tensor's name, or ``name[i]`` if the tensor has several blocks."""
+    """A block and where it lies: ``key`` is the tensor's name, or ``name[i]`` where it has several blocks."""
 
     key: str
     tensor: str
@@ -99,8 +99,8 @@ class TensorSpec:
 
     Args:
         shape: the stored shape, without a leading dimension for networks.
-        dims: one expression a stored dimension: a sum (concatenation) of products of factors; a factor is the name
-            of an axis, or an anonymous size (kernel positions, pixels).
+        dims: one expression a stored dimension: a sum (concatenation) of products of factors; a factor is the
+            name of an axis, or an anonymous size (kernel positions, pixels).
         blocks: the expression multiplied out; see :meth:`from_dims`, which derives shape and blocks.
     """
 
@@ -148,8 +148,8 @@ class Scaling:
     Args:
         axis: the hidden axis whose neurons are scaled.
         kind: factors are any ``positive`` numbers, or only signs (+1, -1).
-        exponents: pairs of a block key and a power; the block is multiplied by ``factor ** power`` along the (first)
-            view dimension that carries ``axis``. Blocks that are not listed stay as they are.
+        exponents: pairs of a block key and a power; the block is multiplied by ``factor ** power`` along the
+            (first) view dimension that carries ``axis``. Blocks that are not listed stay as they are.
     """
 
     axis: str

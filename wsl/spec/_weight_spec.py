@@ -49,8 +49,8 @@ class WeightSpec:
         notes: why axes that look hidden are fixed.
 
     Raises:
-        SpecError: an axis that is used but not declared or declared but not used, sizes that contradict one another,
-            a scaling of a block that does not carry its axis, a name that the text form cannot hold.
+        SpecError: an axis that is used but not declared or declared but not used, sizes that contradict one
+            another, a scaling of a block that does not carry its axis, a name that the text form cannot hold.
     """
 
     axes: Mapping[str, Axis]
@@ -98,7 +98,7 @@ class WeightSpec:
         """Check names and shapes of ``weights``; returns the number of networks in them.
 
         Args:
-            weights: a tensor ``(B, *shape)`` for every entry of ``tensors``; ``(*shape,)`` if not ``batched``.
+            weights: a tensor ``(B, *shape)`` for every entry of ``tensors``; ``shape`` if not ``batched``.
 
         Raises:
             SpecError: a tensor is missing, extra, or of another shape than the spec says.
@@ -199,7 +199,7 @@ class WeightSpec:
                 tensors[name] = TensorSpec.from_dims(dims, sizes)
                 if list(tensors[name].shape) != entry["shape"]:
                     raise SpecError(
-                        f"{name} is stored with shape {entry['shape']}, but its axes make {tensors[name].shape}."
+                        f"{name} is stored as {entry['shape']}, but its axes make {tensors[name].shape}."
                     )
             scalings = [
                 Scaling(s["axis"], s["kind"], tuple((key, power) for key, power in s["exponents"]))

@@ -20,8 +20,8 @@ def check_weights(spec: "WeightSpec", weights: Mapping[str, Tensor], batched: bo
     extra = [name for name in weights if name not in spec.tensors]
     if missing or extra:
         raise SpecError(
-            f"the weights do not hold the tensors that the spec names: missing {_names(missing)}; extra {_names(extra)}."
-            "\n  The weights come from another architecture, or hold entries that are no weights: drop those."
+            f"the weights do not hold the tensors that the spec names: missing {_names(missing)}; "
+            f"extra {_names(extra)}.\n  The weights come from another architecture, or hold entries that are no weights: drop those."
         )
     counts = {}
     for name, tensor in spec.tensors.items():
@@ -29,8 +29,8 @@ def check_weights(spec: "WeightSpec", weights: Mapping[str, Tensor], batched: bo
         if batched:
             if len(shape) != len(tensor.shape) + 1:
                 raise SpecError(
-                    f"{name} has shape {shape}; expected (B, {', '.join(map(str, tensor.shape))}), with a leading "
-                    f"dimension for networks.\n  For one network, add it with tensor.unsqueeze(0)."
+                    f"{name} has shape {shape}; expected (B, {', '.join(map(str, tensor.shape))}), with a "
+                    f"leading dimension for networks.\n  For one network, add it with tensor.unsqueeze(0)."
                 )
             counts[name] = shape[0]
             shape = shape[1:]
@@ -80,7 +80,8 @@ def _mismatch(spec: "WeightSpec", name: str, tensor: TensorSpec, shape: tuple[in
         ).strip()
         named = dict.fromkeys(f for term in tensor.dims[dim] for f in term if isinstance(f, str))
         sizes = " with " + ", ".join(f"{axis}={spec.axes[axis].size}" for axis in named) if named else ""
-        first = f"{name} has size {shape[dim]} on dim {dim}, but the spec says {line}{sizes}, which is {tensor.shape[dim]}."
+        given, size = shape[dim], tensor.shape[dim]
+        first = f"{name} has size {given} on dim {dim}, but the spec says {line}{sizes}, which is {size}."
     return (
         f"{first}\n  spec: {format_tensor(name, tensor)}      given: {shape}"
         "\n  The weights come from another architecture, or trace() ran on another input size."
