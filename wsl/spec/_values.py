@@ -1,4 +1,4 @@
-"""The parts of a weight-space specification: axes, tensors, blocks, scalings and notes; frozen, without data."""
+"""The parts of a weight-space specification: axes, tensors, blocks, scalings, notes; frozen, without data."""
 
 import itertools
 import math
@@ -31,8 +31,8 @@ class Axis:
         kind: ``hidden`` axes may be permuted; ``input``, ``output`` and ``fixed`` ones may not.
         activation: the non-linearity between the tensors that produce the axis and those that consume it
             (``"relu"``, ``"sin"``, …), or ``None``.
-        scaling: ``positive`` if a neuron may be rescaled by any positive factor, ``sign`` if only its sign may
-            be flipped, ``None`` if neither leaves the function unchanged. :class:`Scaling` says how.
+        scaling: ``positive`` if a neuron may be rescaled by any positive factor, ``sign`` if only its sign
+            may be flipped, ``None`` if neither leaves the function unchanged. :class:`Scaling` says how.
 
     Raises:
         SpecError: a name that is no identifier, a size below 1, an unknown kind or scaling.

@@ -21,7 +21,8 @@ def check_weights(spec: "WeightSpec", weights: Mapping[str, Tensor], batched: bo
     if missing or extra:
         raise SpecError(
             f"the weights do not hold the tensors that the spec names: missing {_names(missing)}; "
-            f"extra {_names(extra)}.\n  The weights come from another architecture, or hold entries that are no weights: drop those."
+            f"extra {_names(extra)}.\n  The weights come from another architecture, or hold entries that "
+            "are no weights: drop those."
         )
     counts = {}
     for name, tensor in spec.tensors.items():
