@@ -1,0 +1,35 @@
+"""The zoo store: trained networks in one file, with their metadata, splits and provenance."""
+
+from typing import TYPE_CHECKING, Any
+
+from wsl.zoo._build import ShardedBuild
+from wsl.zoo._errors import ZooError
+from wsl.zoo._forward import ForwardDefinition
+from wsl.zoo._splits import Split, split_by_model
+from wsl.zoo._store import Zoo
+from wsl.zoo.verify import VerifyResult, verify_zoo, zoo_info
+
+if TYPE_CHECKING:
+    from wsl.zoo.inr import render
+
+__all__ = [
+    "ForwardDefinition",
+    "ShardedBuild",
+    "Split",
+    "VerifyResult",
+    "Zoo",
+    "ZooError",
+    "render",
+    "split_by_model",
+    "verify_zoo",
+    "zoo_info",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """``render`` on first use: it needs the INR modules, which import this package."""
+    if name == "render":
+        from wsl.zoo.inr import render
+
+        return render
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,89 @@
+"""Metadata columns: three kinds of values (int64, float64, text), and how they are stored."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from wsl.zoo._errors import ZooError
+
+
+def as_column(name: str, values: Any) -> np.ndarray:
+    """Bring one column to its stored kind.
+
+    Args:
+        name: the column's name; it becomes a name inside the file, so it must be non-empty, without ``/``.
+        values: ``(n,)`` booleans, integers, floats or strings (array, tensor or sequence).
+
+    Returns:
+        ``(n,)`` int64, float64 or unicode array.
+
+    Raises:
+        ZooError: a name that cannot be stored, a shape other than ``(n,)``, or values of another kind.
+    """
+    if not isinstance(name, str) or not name or "/" in name or "\0" in name or name.strip(".") == "":
+        raise ZooError(f"{name!r} cannot name a metadata column. Use a non-empty name without '/'.")
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ZooError(f"Metadata column {name} has shape {array.shape}, expected one value a row: (n,).")
+    if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):
+        array = array.astype(np.str_)
+    kind = array.dtype.kind
+    if kind in "bi" or (kind == "u" and (array.size == 0 or int(array.max()) <= np.iinfo(np.int64).max)):
+        return array.astype(np.int64)
+    if kind == "f":
+        return array.astype(np.float64)
+    if kind == "U":
+        return array
+    raise ZooError(
+        f"Metadata column {name} holds {array.dtype} values, which a zoo cannot store. "
+        "Columns are integers (64 bits, signed), floats or strings; convert it before writing."
+    )
+
+
+def column_kind(array: np.ndarray) -> str:
+    """``int``, ``float`` or ``text``: the kind of a column made by :func:`as_column`."""
+    return {"i": "int", "f": "float", "U": "text"}[array.dtype.kind]
+
+
+def encode_column(name: str, array: np.ndarray) -> np.ndarray:
+    """The bytes that are stored and hashed: little-endian numbers, or UTF-8 padded to the longest value.
+
+    Raises:
+        ZooError: text that UTF-8 or the zero padding cannot hold.
+    """
+    if array.dtype.kind != "U":
+        return array.astype(array.dtype.newbyteorder("<"))
+    try:
+        encoded = [str(value).encode("utf-8") for value in array]
+    except UnicodeEncodeError as err:
+        raise ZooError(f"Metadata column {name} holds text that is not valid Unicode: {err}.") from err
+    if any(b"\0" in value for value in encoded):
+        raise ZooError(f"Metadata column {name} holds a zero character, which a zoo cannot store. Remove it.")
+    return np.array(encoded, dtype=f"S{max(1, max(map(len, encoded), default=1))}")
+
+
+def decode_column(name: str, stored: np.ndarray) -> np.ndarray:
+    """Inverse of :func:`encode_column`; raises ZooError for a stored type that no zoo holds."""
+    if stored.dtype in (np.dtype("<i8"), np.dtype("<f8")):
+        return stored.astype(stored.dtype.newbyteorder("="))
+    if stored.dtype.kind != "S":
+        raise ZooError(
+            f"Metadata column {name} is stored as {stored.dtype}, expected int64, float64 or text."
+        )
+    try:
+        return np.array([value.decode("utf-8") for value in stored.tolist()], dtype=np.str_)
+    except UnicodeDecodeError as err:
+        raise ZooError(f"Metadata column {name} is not valid UTF-8: {err}.") from err
+
+
+def as_columns(metadata: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:
+    """All columns by name; raises ZooError as :func:`as_column`, or unless each has ``rows`` values."""
+    columns = {name: as_column(name, metadata[name]) for name in sorted(metadata)}
+    for name, array in columns.items():
+        if len(array) != rows:
+            raise ZooError(
+                f"Metadata column {name} has {len(array)} values for {rows} rows. Give one value a row."
+            )
+        encode_column(name, array)
+    return columns

@@ -1,0 +1,86 @@
+"""Files that appear whole or not at all, and a lock that dies with its process."""
+
+import errno
+import fcntl
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from wsl.zoo._errors import ZooError
+
+PARTIAL = ".partial"
+
+
+def replace_file(path: Path, write: Callable[[Path], None], partial: Path | None = None) -> None:
+    """Let ``write`` make a temporary file, bring it to the disk, and only then give it the name ``path``.
+
+    Args:
+        write: called with the temporary path.
+        partial: that path, on the same file system; by default ``path`` with ``.partial`` appended.
+
+    Raises:
+        ZooError: the system refuses (disk full, no permission). ``path`` is then as it was before.
+    """
+    partial = partial or path.with_name(path.name + PARTIAL)
+    try:
+        write(partial)
+        sync(partial)
+        os.replace(partial, path)
+        sync(path.parent)
+    except OSError as err:
+        raise ZooError(
+            f"{path} could not be written: {err.strerror or err}. Nothing that was stored before is lost: "
+            "make room or fix the permissions, and run the same command again."
+        ) from err
+
+
+def sync(path: Path) -> None:
+    """Bring a file or a folder's list of names to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class BuildLock:
+    """An exclusive lock on a file; the system releases it when the process ends, however it ends.
+
+    Raises:
+        ZooError: another process holds it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        descriptor = self._acquire(path)
+        self._close = weakref.finalize(self, os.close, descriptor)
+
+    @staticmethod
+    def _acquire(path: Path) -> int:
+        while True:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            except FileNotFoundError:
+                continue  # the folder was removed by a builder that has just finished
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
+                    return descriptor
+            except FileNotFoundError:
+                pass  # as above: we hold the lock of a file that has no name any more
+            except OSError as err:
+                os.close(descriptor)
+                if err.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise ZooError(
+                        f"{path} cannot be locked: {err.strerror}. Build on a local disk."
+                    ) from err
+                raise ZooError(
+                    f"Another process is building this zoo: it holds the lock {path}. "
+                    "Wait until it ends, or stop it: its finished shards are kept and this goes on from them."
+                ) from err
+            os.close(descriptor)
+
+    def release(self) -> None:
+        """Give the lock up; harmless when repeated."""
+        self._close()

@@ -1,0 +1,247 @@
+"""Reads a zoo file's tables, trusting nothing in it: files from other people are data."""
+
+import math
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wsl.spec import WeightSpec
+from wsl.zoo._columns import decode_column
+from wsl.zoo._errors import ZooError
+from wsl.zoo._forward import ForwardDefinition
+from wsl.zoo._json import load_json
+from wsl.zoo._layout import (
+    FORMAT,
+    HASH_BYTES,
+    STORED_DTYPES,
+    VERSION,
+    Tables,
+    digest,
+    parameter_table,
+    row_length,
+)
+from wsl.zoo._splits import Split, check_splits
+from wsl.zoo._writer import parameter_records
+
+MAGIC = b"\x89HDF\r\n\x1a\n"
+
+
+class Content(NamedTuple):
+    """A zoo file's tables and where its weights lie."""
+
+    tables: Tables
+    digest: str
+    offset: int
+    shape: tuple[int, int]
+
+
+def read_content(path: Path) -> Content:
+    """Read and check everything but the weights; the file is closed again on return.
+
+    Raises:
+        ZooError: the file is missing, not a zoo, of a newer format, truncated, damaged, or inconsistent.
+    """
+    _check_file(path)
+    import h5py  # here, so that `import wsl` needs torch and numpy alone
+
+    try:
+        with h5py.File(path, "r") as file:
+            return _Reader(h5py, file, path.stat().st_size).content()
+    except ZooError as err:
+        raise ZooError(f"{path}: {err}") from err.__cause__
+    except Exception as err:  # h5py raises nearly every type on damaged metadata
+        raise ZooError(
+            f"{path} is damaged and cannot be read as a zoo ({type(err).__name__}: {err}). "
+            "It may be cut off by an interrupted copy: copy or download it again, or build it again."
+        ) from err
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise ZooError(f"{path} is a folder, expected a zoo file. Give the path of the .h5 file itself.")
+    try:
+        with open(path, "rb") as file:
+            start = file.read(len(MAGIC))
+    except FileNotFoundError as err:
+        if Path(f"{path}.build").is_dir():
+            hint = (
+                f"Its build in {path}.build is not finished: run the same build command again to resume it."
+            )
+        else:
+            hint = f"Check the path, or build it: python -m wsl zoo build --config CONFIG --out {path}"
+        raise ZooError(f"There is no zoo at {path}. {hint}") from err
+    except OSError as err:
+        raise ZooError(
+            f"{path} cannot be read: {os.strerror(err.errno or 0)}. Check the path and its permissions."
+        ) from err
+    if not start:
+        raise ZooError(
+            f"{path} is an empty file, expected a zoo. Copy it again, or delete it and build it again."
+        )
+    if start != MAGIC:
+        raise ZooError(
+            f"{path} is not a zoo: it does not start as an HDF5 file does. "
+            "If it should be one, it is damaged: copy it again, or build it again."
+        )
+
+
+class _Reader:
+    """Strict reading of one open file. Any other h5py exception than ZooError is wrapped by the caller."""
+
+    def __init__(self, h5py: Any, file: Any, file_size: int) -> None:
+        self.h5py, self.file, self.file_size = h5py, file, file_size
+
+    def content(self) -> Content:
+        self.check_format()
+        group = self.group(self.file, "architectures")
+        if sorted(group) != ["0"]:
+            raise ZooError(
+                f"it holds the architectures {sorted(group)}, and this version of wsl reads exactly one, '0'."
+            )
+        group = self.group(group, "0")
+        spec_text, provenance = (
+            self.text(group, "spec"),
+            load_json("provenance", self.text(self.file, "provenance")),
+        )
+        try:
+            spec = WeightSpec.parse(spec_text)
+        except ValueError as err:
+            raise ZooError(f"its weight-space specification does not parse: {err}") from err
+        dtype, offset, shape = self.weights(group)
+        self.check_parameters(group, spec, shape)
+        columns = self.columns(group, shape[0])
+        splits = self.splits()
+        check_splits(splits, columns, shape[0])
+        tables = Tables(
+            spec=spec,
+            spec_text=spec_text,
+            forward=ForwardDefinition.from_dict(load_json("forward definition", self.text(group, "forward"))),
+            provenance=provenance,
+            dtype=dtype,
+            columns=columns,
+            splits=splits,
+            hashes=self.hashes(group, shape[0]),
+        )
+        stored = self.attribute(self.file, "digest")
+        if digest(tables) != stored:
+            raise ZooError(
+                f"its tables are damaged: their digest is {digest(tables)}, but the file says {stored}. "
+                "Copy it again from its source, or build it again."
+            )
+        return Content(tables, digest(tables), offset, shape)
+
+    def check_format(self) -> None:
+        if self.attribute(self.file, "format") != FORMAT:
+            raise ZooError(
+                "this is an HDF5 file but not a zoo (no format mark). Give the path of a file that "
+                "`python -m wsl zoo build` has written."
+            )
+        version = self.file.attrs["format_version"]
+        if not isinstance(version, np.integer) or version < 1:
+            raise ZooError(
+                f"its format version is {version!r}, expected a positive integer. The file is damaged."
+            )
+        if version > VERSION:
+            raise ZooError(
+                f"it has zoo format {version}, and this version of wsl reads up to format {VERSION}. "
+                "Upgrade wsl to open it."
+            )
+
+    def attribute(self, owner: Any, name: str) -> str:
+        value = owner.attrs.get(name, b"")
+        return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+
+    def group(self, parent: Any, name: str) -> Any:
+        return self.child(parent, name, self.h5py.Group)
+
+    def child(self, parent: Any, name: str, kind: type) -> Any:
+        # A soft or external link could lead out of this file.
+        if not isinstance(parent.get(name, getlink=True), self.h5py.HardLink):
+            raise ZooError(f"{name} is a link in {parent.name}, which a zoo never has.")
+        item = parent[name]
+        if not isinstance(item, kind):
+            raise ZooError(f"{item.name} is a {type(item).__name__}, expected a {kind.__name__}.")
+        return item
+
+    def dataset(self, parent: Any, name: str) -> tuple[Any, int]:
+        """A dataset whose bytes certainly lie inside this file, and their offset."""
+        item = self.child(parent, name, self.h5py.Dataset)
+        layout = item.id.get_create_plist()
+        if layout.get_layout() != self.h5py.h5d.CONTIGUOUS or layout.get_external_count():
+            raise ZooError(
+                f"{item.name} is not stored as one contiguous piece, as every dataset of a zoo is."
+            )
+        offset, size = item.id.get_offset(), math.prod(item.shape) * item.dtype.itemsize
+        if offset is None or size == 0 or item.dtype.hasobject:
+            raise ZooError(f"{item.name} is empty or has no fixed size ({item.shape}, {item.dtype}).")
+        if offset + size > self.file_size or item.id.get_storage_size() != size:
+            raise ZooError(
+                f"{item.name} claims {size} bytes from {offset} on, but the file has {self.file_size}. "
+                "It is truncated or damaged: copy it again, or build it again."
+            )
+        return item, offset
+
+    def array(self, parent: Any, name: str, dtype: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
+        item, _ = self.dataset(parent, name)
+        if item.dtype != np.dtype(dtype) or (shape is not None and item.shape != shape):
+            raise ZooError(
+                f"{item.name} is {item.dtype} {item.shape}, expected {np.dtype(dtype)} {shape or ''}."
+            )
+        values: np.ndarray = item[()]
+        return values
+
+    def text(self, parent: Any, name: str) -> str:
+        item, _ = self.dataset(parent, name)
+        if item.dtype.kind != "S" or item.shape != ():
+            raise ZooError(f"{item.name} is {item.dtype} {item.shape}, expected one text.")
+        return bytes(item[()]).decode("utf-8")
+
+    def weights(self, group: Any) -> tuple[str, int, tuple[int, int]]:
+        item, offset = self.dataset(group, "weights")
+        names = [name for name, dtype in STORED_DTYPES.items() if item.dtype == dtype]
+        if not names or len(item.shape) != 2:
+            raise ZooError(
+                f"{item.name} is {item.dtype} {item.shape}, expected float32 or float16 (rows, P)."
+            )
+        return names[0], offset, item.shape
+
+    def check_parameters(self, group: Any, spec: WeightSpec, shape: tuple[int, int]) -> None:
+        expected = parameter_table(spec)
+        records = parameter_records(expected)
+        stored, _ = self.dataset(group, "parameters")
+        if (
+            stored.dtype != records.dtype
+            or stored.shape != records.shape
+            or stored[()].tobytes() != records.tobytes()
+        ):
+            raise ZooError(
+                "its parameter table disagrees with its weight-space specification. The file is damaged."
+            )
+        if shape[1] != row_length(expected):
+            raise ZooError(
+                f"its rows have {shape[1]} values, but its specification has {row_length(expected)}."
+            )
+
+    def columns(self, group: Any, rows: int) -> dict[str, np.ndarray]:
+        group = self.group(group, "columns")
+        columns = {}
+        for name in sorted(group):
+            item, _ = self.dataset(group, name)
+            if item.shape != (rows,):
+                raise ZooError(f"metadata column {name} has shape {item.shape}, expected ({rows},).")
+            columns[name] = decode_column(name, item[()])
+        return columns
+
+    def splits(self) -> dict[str, Split]:
+        group = self.group(self.file, "splits")
+        splits = {}
+        for name in sorted(group):
+            indices = self.array(group, name, "<i8")
+            recipe = load_json(f"recipe of split {name}", self.attribute(group[name], "recipe"))
+            splits[name] = Split(indices, recipe, int(group[name].attrs["seed"]))
+        return splits
+
+    def hashes(self, group: Any, rows: int) -> np.ndarray:
+        return self.array(group, "hashes", "u1", (rows, HASH_BYTES))

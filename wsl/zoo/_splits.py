@@ -1,0 +1,118 @@
+"""Splits: index arrays with the recipe and seed that made them, by model and never by checkpoint."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from wsl.zoo._columns import as_column
+from wsl.zoo._errors import ZooError
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Rows of one split.
+
+    Args:
+        indices: ``(n,)`` row numbers, kept sorted.
+        recipe: JSON object that says how the split was made.
+        seed: seed of that recipe.
+    """
+
+    indices: np.ndarray
+    recipe: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        indices = np.asarray(self.indices)
+        if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
+            raise ZooError(
+                f"A split's indices have shape {indices.shape} and type {indices.dtype}, "
+                "expected at least one integer row number: (n,)."
+            )
+        object.__setattr__(self, "indices", np.sort(indices.astype(np.int64)))
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer):
+            raise ZooError(f"A split's seed is {self.seed!r}, expected an integer.")
+        object.__setattr__(self, "seed", int(self.seed))
+
+
+def split_by_model(
+    groups: Any, fractions: Mapping[str, float], seed: int, *, column: str | None = None
+) -> dict[str, Split]:
+    """Divide rows at random, keeping each group (checkpoints of a model, views of an image) together.
+
+    Args:
+        groups: ``(rows,)`` integers or text: the group of each row.
+        fractions: share of the *groups* for each split; they sum to 1.
+        seed: of the shuffle.
+        column: the metadata column that holds ``groups``. Recorded; a build then refuses to cut a group.
+
+    Returns:
+        Split name -> :class:`Split`. Sizes are rounded by largest remainder; every row is in one split.
+
+    Raises:
+        ZooError: fractions that are not positive or do not sum to 1, or a split that would be empty.
+    """
+    values = as_column(column or "groups", groups)
+    shares = {name: float(share) for name, share in fractions.items()}
+    if not shares or not all(share > 0 for share in shares.values()) or abs(sum(shares.values()) - 1) > 1e-6:
+        raise ZooError(f"Split fractions are {shares}; they must be positive and sum to 1.")
+    names, group_of_row = np.unique(values, return_inverse=True)
+    counts = _largest_remainder(list(shares.values()), len(names))
+    if min(counts) == 0:
+        sizes = dict(zip(shares, counts, strict=True))
+        raise ZooError(
+            f"{len(names)} groups are too few for the fractions {shares}: the splits would get {sizes}. "
+            "Use more models or larger fractions."
+        )
+    order = np.random.default_rng(seed).permutation(len(names))
+    recipe = {"method": "split_by_model", "fractions": shares, "groups": len(names), "column": column}
+    splits, start = {}, 0
+    for name, count in zip(shares, counts, strict=True):
+        member = np.zeros(len(names), dtype=bool)
+        member[order[start : start + count]] = True
+        splits[name] = Split(np.flatnonzero(member[group_of_row]), dict(recipe), seed)
+        start += count
+    return splits
+
+
+def check_splits(splits: Mapping[str, Split], columns: Mapping[str, np.ndarray], rows: int) -> None:
+    """Raise ZooError for a row that does not exist, or a row or group (recorded column) in two splits."""
+    owner = np.full(rows, -1)
+    names = list(splits)
+    for number, name in enumerate(names):
+        indices = splits[name].indices
+        if indices[0] < 0 or indices[-1] >= rows or len(np.unique(indices)) != len(indices):
+            raise ZooError(
+                f"Split {name} has rows from {indices[0]} to {indices[-1]} ({len(indices)} entries), "
+                f"expected distinct rows from 0 to {rows - 1}."
+            )
+        taken = indices[owner[indices] >= 0]
+        if len(taken):
+            raise ZooError(
+                f"Row {taken[0]} is in the splits {names[owner[taken[0]]]} and {name}; they must be disjoint."
+            )
+        owner[indices] = number
+    for name, split in splits.items():
+        column = split.recipe.get("column")
+        if column is None:
+            continue
+        if not isinstance(column, str) or column not in columns:
+            raise ZooError(f"Split {name} was made by the column {column!r}, which the zoo does not have.")
+        values = columns[column]
+        outside = np.isin(values, values[split.indices]) & (owner >= 0) & (owner != names.index(name))
+        if outside.any():
+            row = int(np.flatnonzero(outside)[0])
+            raise ZooError(
+                f"{column} {values[row]} has rows in the splits {name} and {names[owner[row]]} (row {row}). "
+                "Rows of one model or image must stay together: use split_by_model."
+            )
+
+
+def _largest_remainder(shares: list[float], total: int) -> list[int]:
+    exact = np.array(shares) / sum(shares) * total
+    counts = np.floor(exact).astype(int)
+    for position in np.argsort(counts - exact, kind="stable")[: total - int(counts.sum())]:
+        counts[position] += 1
+    return [int(count) for count in counts]

@@ -1,0 +1,88 @@
+"""Writes one finished zoo file. The same content always gives the same bytes."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wsl.zoo._columns import encode_column
+from wsl.zoo._json import dump_json
+from wsl.zoo._layout import (
+    FORMAT,
+    STORED_DTYPES,
+    VERSION,
+    Parameter,
+    Tables,
+    digest,
+    parameter_table,
+    row_length,
+)
+
+
+def write_zoo(path: Path, tables: Tables, blocks: Iterable[np.ndarray]) -> None:
+    """Create ``path`` (overwriting it) from its tables and its rows, given as consecutive ``(n, P)`` blocks.
+
+    The default ``libver`` is kept on purpose: files of ``libver="latest"`` do not survive a killed writer.
+    """
+    import h5py  # here, so that `import wsl` needs torch and numpy alone
+
+    parameters = parameter_table(tables.spec)
+    # Aligned to a cache line, so that memory maps of the datasets are aligned too.
+    with h5py.File(path, "w", alignment_threshold=64, alignment_interval=64) as file:
+        file.attrs["format"] = np.bytes_(FORMAT)
+        file.attrs["format_version"] = np.int64(VERSION)
+        file.attrs["digest"] = np.bytes_(digest(tables))
+        _write_text(file, "provenance", dump_json("provenance", dict(tables.provenance)))
+        splits = file.create_group("splits")
+        for name in sorted(tables.splits):
+            split = tables.splits[name]
+            dataset = _write(splits, name, split.indices.astype("<i8"))
+            dataset.attrs["recipe"] = np.bytes_(dump_json(f"recipe of split {name}", split.recipe).encode())
+            dataset.attrs["seed"] = np.int64(split.seed)
+        group = file.create_group("architectures").create_group("0")
+        _write_text(group, "spec", tables.spec_text)
+        _write_text(group, "forward", dump_json("forward definition", tables.forward.to_dict()))
+        _write(group, "parameters", parameter_records(parameters))
+        columns = group.create_group("columns")
+        for name in sorted(tables.columns):
+            _write(columns, name, encode_column(name, tables.columns[name]))
+        _write(group, "hashes", tables.hashes)
+        shape = (tables.rows, row_length(parameters))
+        weights = group.create_dataset("weights", shape, STORED_DTYPES[tables.dtype], track_times=False)
+        stop = 0
+        for block in blocks:
+            start, stop = stop, stop + len(block)
+            weights[start:stop] = block
+        assert stop == tables.rows, f"{stop} rows written, {tables.rows} promised"
+
+
+def parameter_records(parameters: tuple[Parameter, ...]) -> np.ndarray:
+    """The stored parameter table: one record a tensor, shapes padded with zeros to the largest rank."""
+    rank = max(1, *(len(parameter.shape) for parameter in parameters))
+    names = [parameter.name.encode() for parameter in parameters]
+    fields = [
+        ("name", f"S{max(map(len, names))}"),
+        ("shape", "<i8", (rank,)),
+        ("ndim", "<i8"),
+        ("offset", "<i8"),
+        ("size", "<i8"),
+    ]
+    records = np.zeros(len(parameters), dtype=np.dtype(fields))
+    for record, name, parameter in zip(records, names, parameters, strict=True):
+        record["name"] = name
+        record["shape"][: len(parameter.shape)] = parameter.shape
+        record["ndim"], record["offset"], record["size"] = (
+            len(parameter.shape),
+            parameter.offset,
+            parameter.size,
+        )
+    return records
+
+
+def _write(group: Any, name: str, array: np.ndarray) -> Any:
+    return group.create_dataset(name, data=array, track_times=False)
+
+
+def _write_text(group: Any, name: str, text: str) -> None:
+    _write(group, name, np.array(text.encode("utf-8")))
