@@ -1,0 +1,154 @@
+"""A float64 copy of a module with random state and random inputs, and how far two outputs of it lie apart."""
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+Example = object  # a tensor, a tuple of positional inputs, or any nesting of tensors
+
+_WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64}
+_WIDER |= {torch.complex32: torch.complex128, torch.complex64: torch.complex128}
+
+
+class RandomisedModule:
+    """Runs a copy of a module as a function of its state, in float64 and evaluation mode.
+
+    Every parameter and floating-point buffer is drawn anew, and so are floating-point inputs: with a freshly
+    built module (zero heads, affine = 1, mean 0) or constant inputs a wrong specification can go unnoticed.
+    Integers, booleans and what is not finite (attention masks) are kept. The original stays untouched.
+
+    Args:
+        module: any module; on one device.
+        example_inputs: a tensor, or a tuple of positional inputs.
+        kwargs: keyword inputs.
+        seed: of the state, of the inputs, and of what the module itself draws at every call.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        example_inputs: Example,
+        kwargs: Mapping[str, object] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        self.seed = seed
+        self._module = copy.deepcopy(module).eval()
+        for part in self._module.modules():
+            for name, value in list(vars(part).items()):
+                if isinstance(value, Tensor):
+                    setattr(part, name, _widen(value))
+        self.canonical = _canonical_names(module)
+        self.parameters = frozenset(name for name, _ in module.named_parameters(remove_duplicate=False))
+        self.state = {
+            name: self._draw(name, value.detach())
+            for name, value in _named_state(module)
+            if self.canonical[name] == name
+        }
+        self._cuda = {v.get_device() for v in self.state.values() if v.is_cuda}
+        args = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+        self._args = tuple(map_tensors(self._draw_input, arg) for arg in args)
+        self._kwargs = {name: map_tensors(self._draw_input, arg) for name, arg in (kwargs or {}).items()}
+
+    def __call__(self, changed: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Run with some state tensors replaced; returns the tensors of the output by where they stand."""
+        state = {name: changed.get(name, value).clone() for name, value in self.state.items()}
+        with torch.no_grad(), _double_by_default(), torch.random.fork_rng(self._cuda):
+            torch.manual_seed(self.seed)
+            output = torch.func.functional_call(self._module, state, self._args, self._kwargs)
+        return dict(leaves(output))
+
+    def _draw(self, name: str, value: Tensor) -> Tensor:
+        """Like ``value``: positive where it is a variance or all non-negative, else normal by fan-in."""
+        if not (value.is_floating_point() or value.is_complex()):
+            return value
+        real = value.is_floating_point()
+        dtype = torch.float64 if real else torch.complex128
+        if real and name not in self.parameters and (name.endswith("running_var") or _is_positive(value)):
+            drawn = 0.5 + torch.rand(value.shape, generator=self.generator, dtype=dtype)
+        else:
+            drawn = torch.randn(value.shape, generator=self.generator, dtype=dtype)
+            if value.dim() > 1:
+                drawn /= math.sqrt(max(1, value[0].numel()))
+        return torch.where(value.isfinite(), drawn.to(value.device), value.to(dtype))
+
+    def _draw_input(self, value: Tensor) -> Tensor:
+        if not (value.is_floating_point() or value.is_complex()):
+            return value
+        dtype = torch.float64 if value.is_floating_point() else torch.complex128
+        drawn = torch.randn(value.shape, generator=self.generator, dtype=dtype)
+        return torch.where(value.isfinite(), drawn.to(value.device), value.to(dtype))
+
+
+def relative_error(value: Tensor, expected: Tensor) -> float:
+    """Largest difference over the largest entry of ``expected``; infinite if shapes differ, NaN stays."""
+    if value.shape != expected.shape:
+        return math.inf
+    if not expected.numel():
+        return 0.0
+    difference = torch.where(value == expected, 0, (value - expected).abs()).max().item()
+    finite = torch.where(expected.isfinite(), expected.abs(), 0).max().item()
+    return difference / finite if finite else difference
+
+
+def leaves(tree: object, path: str = "output") -> Iterator[tuple[str, Tensor]]:
+    """Tensors and numbers in tuples, lists, mappings and dataclasses, by path: ``output['a'][0]``."""
+    if isinstance(tree, (Tensor, int, float, complex)):
+        value = torch.as_tensor(tree).detach()
+        yield path, value.to(torch.complex128 if value.is_complex() else torch.float64)
+    elif isinstance(tree, Mapping):
+        for key, part in tree.items():
+            yield from leaves(part, f"{path}[{key!r}]")
+    elif isinstance(tree, (tuple, list)):
+        for index, part in enumerate(tree):
+            yield from leaves(part, f"{path}[{index}]")
+    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        for part in dataclasses.fields(tree):
+            yield from leaves(getattr(tree, part.name), f"{path}.{part.name}")
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], tree: object) -> object:
+    """Replace the tensors in nested tuples, lists and dicts."""
+    if isinstance(tree, Tensor):
+        return function(tree)
+    if isinstance(tree, dict):
+        return type(tree)((key, map_tensors(function, part)) for key, part in tree.items())
+    if isinstance(tree, (tuple, list)):
+        parts = [map_tensors(function, part) for part in tree]
+        return tree._make(parts) if hasattr(tree, "_make") else type(tree)(parts)
+    return tree
+
+
+def _named_state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
+
+
+def _canonical_names(module: nn.Module) -> dict[str, str]:
+    """For every name of a state tensor the first name of the same tensor: tied ones are one tensor."""
+    first: dict[int, str] = {}
+    return {name: first.setdefault(id(value), name) for name, value in _named_state(module)}
+
+
+def _is_positive(value: Tensor) -> bool:
+    return value.numel() > 0 and bool((value >= 0).all()) and bool(value.any())
+
+
+def _widen(value: Tensor) -> Tensor:
+    return value.to(_WIDER.get(value.dtype, value.dtype))
+
+
+@contextmanager
+def _double_by_default() -> Iterator[None]:
+    """Constants that the module makes while it runs are float64 as well."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

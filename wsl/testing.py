@@ -1,0 +1,200 @@
+"""Public assertions for tests of modules, specifications, encoders and heads; all in float64.
+
+    assert_preserves_function(module, spec, example_inputs)    # the group of spec leaves the function alone
+    assert_equivariant(encoder.double(), spec)                 # weights or features out: they move along
+    assert_invariant(classifier.double(), spec)                # anything else out: it stays
+
+Use :func:`random_specs` to state the last two for every kind of specification.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from wsl._mutations import mutations as _mutations
+from wsl._randomised import Example, RandomisedModule, leaves, relative_error
+from wsl._verify import TOLERANCE
+from wsl.spec import WeightSpec
+from wsl.symmetry import Action, apply, apply_to_features, apply_to_nodes, sample
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = [
+    "assert_equivariant",
+    "assert_invariant",
+    "assert_preserves_function",
+    "mutations",
+    "random_specs",
+    "random_weights",
+]
+
+
+def assert_preserves_function(
+    module: nn.Module,
+    spec: WeightSpec,
+    example_inputs: Example,
+    kwargs: Mapping[str, object] | None = None,
+    *,
+    trials: int = 3,
+    seed: int = 0,
+) -> None:
+    """Random group elements of ``spec`` leave the function of ``module`` unchanged, to 1e-10 relative.
+
+    State and inputs are randomised in a float64 copy first. :func:`wsl.verify` looks closer: it moves every
+    part of the group on its own, tells which one fails, and checks that the test can fail.
+
+    Raises:
+        AssertionError: an output changed; the message names it and the error.
+        SpecError: ``spec`` belongs to another module.
+    """
+    subject = RandomisedModule(module, example_inputs, kwargs, seed)
+    state = {
+        name: subject.state[subject.canonical[name]] for name in spec.tensors if name in subject.canonical
+    }
+    spec.check_weights(state, batched=False)
+    weights = {name: tensor.unsqueeze(0) for name, tensor in state.items()}
+    generator = torch.Generator().manual_seed(seed)
+    expected = subject({})
+    for _ in range(trials):
+        action = sample(spec, 1, scale=True, generator=generator, dtype=torch.float64)
+        moved = apply(spec, action, weights)
+        found = subject({subject.canonical[name]: tensor[0] for name, tensor in moved.items()})
+        for path, value in expected.items():
+            error = relative_error(found[path], value)
+            assert error <= TOLERANCE, f"{path} changes by {error:.1e} relative under the group of\n{spec}"
+
+
+def assert_equivariant(
+    function: Callable[[dict[str, Tensor]], object],
+    spec: WeightSpec,
+    *,
+    atol: float = 1e-9,
+    trials: int = 3,
+    batch: int = 2,
+    scale: bool = False,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+) -> None:
+    """``function(g.w) == g.function(w)`` for random weights and random group elements.
+
+    Args:
+        function: takes weights ``(B, *shape)``; returns weights (an update), or weight features: an object
+            with ``tensors`` (by block key, ``(B, *view, C)``) and ``nodes`` (by axis, ``(B, n, C)``).
+        atol: largest difference, beside as much relative to the largest entry of each tensor.
+        scale: also draw scalings and sign flips.
+
+    Raises:
+        AssertionError: the message names the tensor and the difference.
+    """
+    for weights, action in _trials(spec, trials, batch, scale, seed, dtype):
+        output, moved = function(weights), function(apply(spec, action, weights))
+        _assert_close(_parts(moved), _parts(_act_on(spec, action, output)), atol, "is not equivariant")
+
+
+def assert_invariant(
+    function: Callable[[dict[str, Tensor]], object],
+    spec: WeightSpec,
+    *,
+    atol: float = 1e-9,
+    trials: int = 3,
+    batch: int = 2,
+    scale: bool = False,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+) -> None:
+    """``function(g.w) == function(w)`` for random weights and group elements; tensors in any nesting.
+
+    Arguments and errors are those of :func:`assert_equivariant`.
+    """
+    for weights, action in _trials(spec, trials, batch, scale, seed, dtype):
+        output, moved = function(weights), function(apply(spec, action, weights))
+        _assert_close(_parts(moved), _parts(output), atol, "is not invariant")
+
+
+def random_weights(
+    spec: WeightSpec,
+    batch: int = 1,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> dict[str, Tensor]:
+    """Standard normal weights ``(batch, *shape)``; running variances are uniform in [0.5, 1.5]."""
+    weights = {}
+    for name, tensor in spec.tensors.items():
+        draw = torch.rand if name.endswith("running_var") else torch.randn
+        weights[name] = draw((batch, *tensor.shape), generator=generator, dtype=dtype)
+        if name.endswith("running_var"):
+            weights[name] += 0.5
+    return weights
+
+
+def random_specs(families: Sequence[str] | None = None, *, max_size: int = 6) -> "SearchStrategy[WeightSpec]":
+    """A hypothesis strategy of small specifications, of every kind that an encoder has to cope with.
+
+    Args:
+        families: which kinds; by default all: ``mlp`` (1 to 4 layers, biases missing, scalings), ``cnn``
+            (1 to 3 dimensions, norms, flatten), ``residual`` (one shared axis), ``concat`` (sums of axes),
+            ``depthwise``, ``grouped`` (products, three neuron axes in a block), ``recurrent`` (an axis twice
+            in a block, gates), ``packed`` (sums of products, a scalar), ``fixed`` (a fixed axis with its
+            note), ``bilinear`` (three neuron axes, none of them shared).
+        max_size: of an axis; sizes start at 1.
+    """
+    from wsl._random_specs import random_specs as strategy  # hypothesis is an optional dependency
+
+    return strategy(families, max_size)
+
+
+def mutations(spec: WeightSpec) -> Iterator[tuple[str, WeightSpec]]:
+    """Wrong variants of ``spec``, each with what is wrong; :func:`wsl.verify` has to refuse every one.
+
+    A dimension follows another axis or one of its own; two dimensions are swapped; inputs, outputs or
+    kernel positions are taken for neurons; a scaling has a wrong power, or is claimed through an activation that
+    does not allow it. Only variants that are wrong are made: nothing of size 1 is relabelled, and two axes
+    are not merged everywhere, which is coarser than need be but true. ``spec`` must be complete (no block may be
+    free to move on its own, as the bias before a norm or of a key is), else some variants are true.
+    """
+    return _mutations(spec)
+
+
+def _trials(
+    spec: WeightSpec, trials: int, batch: int, scale: bool, seed: int, dtype: torch.dtype
+) -> Iterator[tuple[dict[str, Tensor], Action]]:
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(trials):
+        weights = random_weights(spec, batch, generator, dtype)
+        yield weights, sample(spec, batch, scale=scale, generator=generator, dtype=dtype)
+
+
+def _act_on(spec: WeightSpec, action: Action, output: object) -> object:
+    if isinstance(output, Mapping):
+        return apply(spec, action, output)
+    features, nodes = getattr(output, "tensors", None), getattr(output, "nodes", None)
+    if features is None and nodes is None:
+        raise TypeError(
+            "expected weights (a mapping) or an object with 'tensors' and 'nodes', "
+            f"got {type(output).__name__}."
+        )
+    return {
+        "tensors": apply_to_features(spec, action, features) if features else {},
+        "nodes": apply_to_nodes(spec, action, nodes) if nodes else {},
+    }
+
+
+def _parts(output: object) -> dict[str, Tensor]:
+    if hasattr(output, "tensors") and hasattr(output, "nodes"):
+        output = {"tensors": dict(output.tensors), "nodes": dict(output.nodes)}
+    return dict(leaves(output))
+
+
+def _assert_close(found: dict[str, Tensor], expected: dict[str, Tensor], atol: float, complaint: str) -> None:
+    assert expected, "the function returned no tensors, so there is nothing to compare"
+    assert found.keys() == expected.keys(), f"outputs differ: {', '.join(found)} and {', '.join(expected)}"
+    for path, value in expected.items():
+        assert found[path].shape == value.shape, f"{path} has shapes {found[path].shape} and {value.shape}"
+        assert value.isfinite().all(), f"{path} is not finite"
+        if value.numel():
+            difference = (found[path] - value).abs().max().item()
+            limit = atol * (1 + value.abs().max().item())
+            assert difference <= limit, f"{path} {complaint}: differs by {difference:.1e} (limit {limit:.1e})"
