@@ -1,6 +1,6 @@
 """Specifications that are wrong in one place each: what a check of symmetries has to refuse."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,7 +21,14 @@ class _Factor(NamedTuple):
 
 
 def mutations(spec: WeightSpec) -> Iterator[Mutation]:
-    """See :func:`wsl.testing.mutations`."""
+    """Wrong variants of ``spec``, each with what is wrong; :func:`wsl.verify` has to refuse every one.
+
+    A dimension follows another axis or one of its own; two dimensions are swapped; inputs, outputs or kernel
+    positions are taken for neurons; a scaling has a wrong power, or is claimed through an activation that
+    does not allow it. Only variants that are wrong are made: nothing of size 1 is relabelled, and two axes
+    are not merged everywhere, which is coarser than need be, but true. ``spec`` must be as fine as it can
+    be, and no block free to move on its own (a key's bias before softmax): else some variants are true.
+    """
     yield from _wrong_axes(spec)
     yield from _transposed(spec)
     yield from _claimed_permutations(spec)
@@ -140,7 +147,7 @@ def _rebuilt(
     spec: WeightSpec,
     tensors: Mapping[str, tuple[Dim, ...]],
     axes: tuple[Axis, ...] = (),
-    unscaled: set[str] = frozenset(),  # type: ignore[assignment]
+    unscaled: Collection[str] = (),
 ) -> WeightSpec:
     """``spec`` with other dims, with ``axes`` added or replaced, without scalings of ``unscaled`` axes."""
     declared = {**spec.axes, **{axis.name: axis for axis in axes}}

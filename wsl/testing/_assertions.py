@@ -1,35 +1,15 @@
-"""Public assertions for tests of modules, specifications, encoders and heads; all in float64.
+"""Assertions about modules, encoders and heads."""
 
-    assert_preserves_function(module, spec, example_inputs)    # the group of spec leaves the function alone
-    assert_equivariant(encoder.double(), spec)                 # weights or features out: they move along
-    assert_invariant(classifier.double(), spec)                # anything else out: it stays
-
-Use :func:`random_specs` to state the last two for every kind of specification.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from wsl._mutations import mutations as _mutations
 from wsl._randomised import Example, RandomisedModule, leaves, relative_error
 from wsl._verify import TOLERANCE
 from wsl.spec import WeightSpec
 from wsl.symmetry import Action, apply, apply_to_features, apply_to_nodes, sample
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-
-__all__ = [
-    "assert_equivariant",
-    "assert_invariant",
-    "assert_preserves_function",
-    "mutations",
-    "random_specs",
-    "random_weights",
-]
+from wsl.testing._weights import random_weights
 
 
 def assert_preserves_function(
@@ -112,50 +92,6 @@ def assert_invariant(
     for weights, action in _trials(spec, trials, batch, scale, seed, dtype):
         output, moved = function(weights), function(apply(spec, action, weights))
         _assert_close(_parts(moved), _parts(output), atol, "is not invariant")
-
-
-def random_weights(
-    spec: WeightSpec,
-    batch: int = 1,
-    generator: torch.Generator | None = None,
-    dtype: torch.dtype = torch.float64,
-) -> dict[str, Tensor]:
-    """Standard normal weights ``(batch, *shape)``; running variances are uniform in [0.5, 1.5]."""
-    weights = {}
-    for name, tensor in spec.tensors.items():
-        draw = torch.rand if name.endswith("running_var") else torch.randn
-        weights[name] = draw((batch, *tensor.shape), generator=generator, dtype=dtype)
-        if name.endswith("running_var"):
-            weights[name] += 0.5
-    return weights
-
-
-def random_specs(families: Sequence[str] | None = None, *, max_size: int = 6) -> "SearchStrategy[WeightSpec]":
-    """A hypothesis strategy of small specifications, of every kind that an encoder has to cope with.
-
-    Args:
-        families: which kinds; by default all: ``mlp`` (1 to 4 layers, biases missing, scalings), ``cnn``
-            (1 to 3 dimensions, norms, flatten), ``residual`` (one shared axis), ``concat`` (sums of axes),
-            ``depthwise``, ``grouped`` (products, three neuron axes in a block), ``recurrent`` (an axis twice
-            in a block, gates), ``packed`` (sums of products, a scalar), ``fixed`` (a fixed axis with its
-            note), ``bilinear`` (three neuron axes, none of them shared).
-        max_size: of an axis; sizes start at 1.
-    """
-    from wsl._random_specs import random_specs as strategy  # hypothesis is an optional dependency
-
-    return strategy(families, max_size)
-
-
-def mutations(spec: WeightSpec) -> Iterator[tuple[str, WeightSpec]]:
-    """Wrong variants of ``spec``, each with what is wrong; :func:`wsl.verify` has to refuse every one.
-
-    A dimension follows another axis or one of its own; two dimensions are swapped; inputs, outputs or
-    kernel positions are taken for neurons; a scaling has a wrong power, or is claimed through an activation that
-    does not allow it. Only variants that are wrong are made: nothing of size 1 is relabelled, and two axes
-    are not merged everywhere, which is coarser than need be but true. ``spec`` must be complete (no block may be
-    free to move on its own, as the bias before a norm or of a key is), else some variants are true.
-    """
-    return _mutations(spec)
 
 
 def _trials(

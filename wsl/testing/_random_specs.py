@@ -191,5 +191,5 @@ def _drawn_spec(draw: DrawFn, family: str, max_size: int) -> WeightSpec:
 
 
 def random_specs(families: Sequence[str] | None, max_size: int) -> SearchStrategy[WeightSpec]:
-    """See :func:`wsl.testing.random_specs`."""
+    """The strategy behind :func:`wsl.testing.random_specs`."""
     return st.one_of([_drawn_spec(family, max_size) for family in families or FAMILIES])
