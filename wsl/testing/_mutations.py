@@ -101,15 +101,20 @@ def _wrong_powers(spec: WeightSpec) -> Iterator[Mutation]:
 
 def _claimed_scalings(spec: WeightSpec) -> Iterator[Mutation]:
     """Signs flip through an activation that is not odd; sizes pass one that is not homogeneous."""
-    scaled = {scaling.axis: scaling for scaling in spec.scalings}
+    carriers = {ref.key: ref.block.axes for ref in spec.blocks}
     for axis in spec.hidden_axes:
-        if axis.activation in ("relu", "leaky_relu") and axis.name in scaled:
-            claimed = replace(scaled[axis.name], kind="sign")
+        # Scalings that reach no consumer cancel before the activation, which then does not matter.
+        through = [
+            scaling
+            for scaling in spec.scalings
+            if scaling.axis == axis.name
+            and any(carriers[key][0] != axis.name for key, _ in scaling.exponents)
+        ]
+        if axis.activation in ("relu", "leaky_relu") and through:
+            claimed = replace(through[0], kind="sign")
         elif axis.activation in _NOT_HOMOGENEOUS:
-            known = scaled.get(axis.name)
-            claimed = Scaling(
-                axis.name, "positive", known.exponents if known else _guessed_powers(spec, axis.name)
-            )
+            powers = through[0].exponents if through else _guessed_powers(spec, axis.name)
+            claimed = Scaling(axis.name, "positive", powers)
         else:
             continue
         axes = {**spec.axes, axis.name: replace(axis, scaling=claimed.kind)}
