@@ -1,0 +1,81 @@
+"""A small zoo for the tests of the store: every row is known in advance, whatever way it was built."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from wsl.spec import WeightSpec
+from wsl.zoo import ForwardDefinition, ShardedBuild, Split, Zoo, split_by_model
+
+SPEC = WeightSpec.parse(
+    """
+axes   h1: 5 hidden sin sign   x: 2 input   y: 1 output
+layers.0.weight   h1 x
+layers.0.bias     h1
+layers.1.weight   y h1
+layers.1.bias     y
+"""
+)
+FORWARD = ForwardDefinition("wsl.models:Siren", {"hidden": [5], "w0": 20.0}, grid=(4, 3), output_offset=0.5)
+PROVENANCE = {"source": {"name": "noise", "blake2b": "00"}, "recipe": {"steps": 10}, "package": "0", "seed": 3}
+FRACTIONS = {"train": 0.5, "val": 0.25, "test": 0.25}
+
+
+def row_weights(rows: range) -> dict[str, Tensor]:
+    """The weights of some rows: row ``r`` is drawn from its own generator."""
+    generators = [torch.Generator().manual_seed(row) for row in rows]
+    return {
+        name: torch.stack([torch.randn(tensor.shape, generator=generator) for generator in generators])
+        for name, tensor in SPEC.tensors.items()
+    }
+
+
+def row_metadata(rows: range) -> dict[str, Any]:
+    """Two views of each image, a label, a figure with a gap, and text of different lengths."""
+    return {
+        "image": [row // 2 for row in rows],
+        "label": np.array([row % 3 for row in rows], dtype=np.uint8),
+        "psnr": torch.tensor([float("nan") if row == 1 else row / 7 for row in rows]),
+        "title": ["é" * (row % 5) for row in rows],
+    }
+
+
+def image_splits(rows: int) -> dict[str, Split]:
+    return split_by_model(row_metadata(range(rows))["image"], FRACTIONS, seed=1, column="image")
+
+
+def start_build(out: Path, rows: int = 16, shard_rows: int = 5, **changes: Any) -> ShardedBuild:
+    """Open the small zoo's build; ``changes`` replace arguments of :class:`ShardedBuild`."""
+    arguments: dict[str, Any] = {"spec": SPEC, "forward": FORWARD, "provenance": PROVENANCE} | changes
+    return ShardedBuild(out, rows=rows, shard_rows=shard_rows, **arguments)
+
+
+def build_zoo(out: Path, rows: int = 16, work: Callable[[int], None] = lambda shard: None, **changes: Any) -> Zoo:
+    """Build the small zoo to its end, calling ``work(shard)`` before each shard is written."""
+    with start_build(out, rows, **changes) as build:
+        for shard in build.pending:
+            work(shard)
+            build.write(shard, row_weights(build.rows_of(shard)), row_metadata(build.rows_of(shard)))
+        return build.pack(image_splits(rows))
+
+
+def flat(weights: Mapping[str, Tensor]) -> Tensor:
+    return torch.cat([tensor.flatten(1) for tensor in weights.values()], dim=1)
+
+
+class ZooRows(Dataset[Tensor]):
+    """One flat row an item; holds the zoo, as loader workers do."""
+
+    def __init__(self, zoo: Zoo) -> None:
+        self.zoo = zoo
+
+    def __len__(self) -> int:
+        return len(self.zoo)
+
+    def __getitem__(self, row: int) -> Tensor:
+        return flat(self.zoo.weights([row]))[0]
