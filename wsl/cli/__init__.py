@@ -1,0 +1,71 @@
+"""The command line, ``python -m wsl``: each command is imported when it is called, and holds no logic of its own."""
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from wsl.cli.failures import describe_failure
+
+COMMANDS = {
+    "quickstart": ("quickstart", "the whole way on small real data: build a zoo, train, test, draw figures"),
+    "zoo": ("zoo", "build, info, verify: make and inspect zoos of trained networks"),
+    "fit": ("training", "train a task on a zoo"),
+    "validate": ("training", "evaluate a trained task on the validation split"),
+    "test": ("training", "evaluate a trained task on the held-out test split"),
+    "predict": ("training", "write a trained task's predictions and embeddings"),
+    "report": ("report", "draw the figures of a run"),
+    "trace": ("trace", "print the weight-space specification of a module"),
+}
+DONE, FAULTY_INPUT = 0, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        The exit code: 0 done, 2 the input or the arguments are at fault (one paragraph says so on stderr). Anything
+        else raises, which makes the exit code 1.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        sys.stdout.write(_usage())
+        return DONE if arguments else FAULTY_INPUT
+    if arguments[0] == "--version":
+        sys.stdout.write(f"wsl {importlib.import_module('wsl').__version__}\n")
+        return DONE
+    command = arguments[0]
+    if command not in COMMANDS:
+        sys.stderr.write(f"wsl: there is no command {command!r}; choose one of {', '.join(COMMANDS)}.\n")
+        return FAULTY_INPUT
+    _start_logging()
+    module = importlib.import_module(f"wsl.cli.{COMMANDS[command][0]}")
+    try:
+        code: int = module.run(arguments)
+        return code
+    except Exception as err:
+        message = describe_failure(err)
+        if message is None or os.environ.get("WSL_TRACEBACK"):
+            raise
+        sys.stderr.write(f"wsl {command}: {message}\n")
+        return FAULTY_INPUT
+
+
+def _start_logging() -> None:
+    """This package's messages go to stderr as they are; other packages' warnings keep Python's own form."""
+    log = logging.getLogger("wsl")
+    log.setLevel(logging.INFO)
+    if not log.handlers:
+        log.addHandler(logging.StreamHandler())
+
+
+def _usage() -> str:
+    lines = ["usage: python -m wsl COMMAND ...", "", "commands:"]
+    lines += [f"  {name:<12}{text}" for name, (_, text) in COMMANDS.items()]
+    lines += [
+        "",
+        "python -m wsl COMMAND --help says more. WSL_TRACEBACK=1 shows where an error came from.",
+        "",
+    ]
+    return "\n".join(lines)

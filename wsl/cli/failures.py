@@ -1,0 +1,58 @@
+"""Which exceptions are faults of the input, and how they read on one paragraph."""
+
+import argparse
+import re
+import sys
+
+FAULTS = {
+    "wsl.spec": ("SpecError",),
+    "wsl.zoo": ("ZooError",),
+    "wsl.data": ("DataError",),
+    "wsl.tasks": ("TaskError",),
+    "wsl.report": ("ReportError",),
+}
+ADVICE = "Correct it on the command line or in the configuration file; --help lists what there is."
+LONGEST = 500
+REASONS = (
+    (r"module '(\S+)' has no attribute '(\S+)'", "there is no class {}.{}"),
+    (r"No module named '(\S+)'", "there is no module {}"),
+    (r"Expected a dot import path string: (\S+)", "there is no class {}"),
+    (r"Expected '(\S+)' to be a subclass of <class '(\S+)'>", "{} is no {}"),
+    (r"Option '(\S+)' is not accepted", "there is no option {}"),
+    (r"Expected a <class '(?!NoneType)(\w+)'>\. Got value: (\S+?)\.?\s", "expected {}, got {}"),
+    (r"[Ff]ile does not exist: '?([^'\n]+)'?", "there is no file {}"),
+)
+
+
+class CommandError(ValueError):
+    """A command's arguments are at fault."""
+
+
+def describe_failure(error: BaseException) -> str | None:
+    """The message for a fault of the input, on one paragraph; ``None`` for any other exception."""
+    if isinstance(error, argparse.ArgumentError):
+        return _condense(str(error))
+    if isinstance(error, (CommandError, *_imported_faults())):
+        return str(error)
+    return None
+
+
+def _imported_faults() -> list[type[BaseException]]:
+    """Only of modules that are loaded: an error of another one cannot have been raised."""
+    found = []
+    for module, names in FAULTS.items():
+        found += [getattr(sys.modules[module], name) for name in names if module in sys.modules]
+    return found
+
+
+def _condense(message: str) -> str:
+    """jsonargparse's message in one paragraph: the option, what is wrong with it, the way out."""
+    keys = re.findall(r'Parser key "([^"]+)"', message)
+    option = ".".join(dict.fromkeys(keys))
+    for pattern, text in REASONS:
+        if match := re.search(pattern, message):
+            reason = text.format(*match.groups())
+            return f"{option}: {reason}. {ADVICE}" if option else f"{reason}. {ADVICE}"
+    words = re.sub(r"\s+", " ", message).strip().removesuffix(".")
+    shown = words if len(words) <= LONGEST else words[:LONGEST].rsplit(" ", 1)[0] + " …"
+    return f"{shown}. {ADVICE}"

@@ -1,0 +1,245 @@
+"""``fit``, ``validate``, ``test`` and ``predict``: Lightning's command line with runs that have a name and a folder."""
+
+import json
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint, RichProgressBar
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
+from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
+
+import wsl.augment
+import wsl.encoders
+from wsl.cli.failures import CommandError
+from wsl.data import BaseDataModule
+from wsl.tasks import BaseTask
+from wsl.tasks.callbacks import EpochLog, PredictionTable
+
+logger = logging.getLogger(__name__)
+
+COMMANDS = ("fit", "validate", "test", "predict")
+CHECKPOINTS = ("best", "last")
+DEFAULTS = {
+    "max_epochs": 60,
+    "deterministic": True,
+    "log_every_n_steps": 1,
+    "enable_model_summary": False,
+}
+
+
+class SaveRunConfig(SaveConfigCallback):
+    """Keeps the whole configuration of a training run as ``config.yaml`` in its folder, and with its loggers."""
+
+    def save_config(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
+        if stage != "fit":
+            return
+        config = self.config.clone()
+        config.ckpt_path = None
+        text = self.parser.dump(config, skip_none=False)
+        folder = Path(self.config.runs) / self.config.name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / self.config_filename).write_text(text)
+        for log in trainer.loggers:
+            log.log_hyperparams({"run": self.config.name, "config": text})
+
+
+class TaskCLI(LightningCLI):
+    """A task, its data and a trainer from configuration files and arguments; each run in a folder of its own."""
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.add_argument(
+            "--name", type=str | None, default=None, help="Name of the run; by default the time of its start."
+        )
+        parser.add_argument("--runs", type=str, default="runs", help="Folder that holds the runs' folders.")
+        parser.add_lightning_class_args(ModelCheckpoint, "best_checkpoint")
+        parser.set_defaults(
+            {
+                "best_checkpoint.filename": "best",
+                "best_checkpoint.monitor": "val/accuracy",
+                "best_checkpoint.mode": "max",
+                "best_checkpoint.enable_version_counter": False,
+            }
+        )
+        parser.add_lightning_class_args(EarlyStopping, "early_stopping")
+        parser.set_defaults(
+            {
+                "early_stopping.monitor": "val/accuracy",
+                "early_stopping.mode": "max",
+                "early_stopping.patience": 20,
+            }
+        )
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        self.config = parser.parse_args(args)
+
+    def _parse_ckpt_path(self) -> None:
+        """Resolve the run's folder and checkpoint. The model always comes from the configuration: see below."""
+        config = self.config[self.config.subcommand]
+        if config.name is None:
+            config.name = time.strftime("%Y%m%d-%H%M%S")
+        self.folder = Path(config.runs) / config.name
+        config.best_checkpoint.dirpath = str(self.folder / "checkpoints")
+        config.ckpt_path = checkpoint_path(config.get("ckpt_path"), self.folder, self.config.subcommand)
+        config.weights_only = True
+        if "verbose" in config:
+            config.verbose = False  # the metrics are written to a file and logged in one line
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        self._check_hyperparameters()
+        self.datamodule.setup(self.subcommand)  # faulty data must fail before anything is written
+        given = self._get(self.config_init, "trainer").get("logger")
+        if given is None:
+            kwargs["logger"] = default_loggers(self.folder) if self.subcommand == "fit" else False
+        return super().instantiate_trainer(**kwargs)
+
+    def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:
+        last = ModelCheckpoint(
+            dirpath=str(self.folder / "checkpoints"),
+            filename="last",
+            save_on_train_epoch_end=True,
+            enable_version_counter=False,
+        )
+        bar = RichProgressBar() if sys.stderr.isatty() else EpochLog()
+        if isinstance(bar, EpochLog):
+            config["enable_progress_bar"] = False
+        extra = [last, bar, PredictionTable(str(self.folder))]
+        return super()._instantiate_trainer(config, [*callbacks, *extra])
+
+    def _check_hyperparameters(self) -> None:
+        path = self._get(self.config_init, "ckpt_path")
+        if path is None:
+            return
+        stored = torch.load(path, weights_only=True, map_location="cpu").get("hyper_parameters", {})
+        if changed := differences(stored, dict(self.model.hparams)):
+            raise CommandError(
+                f"the configuration contradicts the checkpoint {path}: {'; '.join(changed)}. Leave these settings as "
+                "they were (the run's own config.yaml has them), or start a run under another name."
+            )
+
+    def after_validate(self) -> None:
+        self._write_metrics("validate")
+
+    def after_test(self) -> None:
+        self._write_metrics("test")
+
+    def _write_metrics(self, command: str) -> None:
+        if self.trainer.is_global_zero:
+            metrics = {name: float(value) for name, value in self.trainer.callback_metrics.items()}
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / f"{command}.json").write_text(json.dumps(metrics, indent=1) + "\n")
+            logger.info("%s", "  ".join(f"{name} {value:.4f}" for name, value in sorted(metrics.items())))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one of :data:`COMMANDS`, the first of ``arguments``."""
+    command, *options = arguments
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings(
+        "ignore", message=".*isinstance.treespec, LeafSpec.*"
+    )  # Lightning, under torch 2.13
+    TaskCLI(
+        BaseTask,
+        BaseDataModule,
+        save_config_callback=SaveRunConfig,
+        save_config_kwargs={"save_to_log_dir": False},
+        trainer_defaults=dict(DEFAULTS),
+        seed_everything_default=0,
+        parser_kwargs={"exit_on_error": False, **{name: {"exit_on_error": False} for name in COMMANDS}},
+        subclass_mode_model=True,
+        subclass_mode_data=True,
+        auto_configure_optimizers=False,
+        args=[command, *run_config(command, options), *options],
+    )
+    return 0
+
+
+def run_config(command: str, options: Sequence[str]) -> list[str]:
+    """The options that read a trained run's own configuration, if ``options`` name a run and no model.
+
+    So ``test --name NAME`` is enough after ``fit --name NAME``.
+    """
+    named = {option.split("=")[0] for option in options}
+    if command == "fit" or named & {"-c", "--config", "--model", "-h", "--help"} or "--name" not in named:
+        return []
+    values = _values(options)
+    path = Path(values.get("--runs", "runs")) / values["--name"] / "config.yaml"
+    if not path.is_file():
+        raise CommandError(
+            f"there is no run {values['--name']!r}: {path} does not exist. Train it with "
+            f"`python -m wsl fit --config CONFIG --name {values['--name']}`, or give --config and --ckpt_path."
+        )
+    return ["--config", str(path), *([] if "--ckpt_path" in named else ["--ckpt_path", "best"])]
+
+
+def checkpoint_path(given: str | None, folder: Path, command: str) -> str | None:
+    """The file that ``best``, ``last`` or a path means for a run.
+
+    Raises:
+        CommandError: it does not exist, or training would start over in the folder of a run.
+    """
+    saved = folder / "checkpoints"
+    if given is None:
+        if command == "fit" and any(saved.glob("*.ckpt")):
+            raise CommandError(
+                f"the run {folder} has checkpoints already. Continue it with --ckpt_path last, or train another one "
+                "under another --name."
+            )
+        return None
+    path = saved / f"{given}.ckpt" if given in CHECKPOINTS else Path(given)
+    if not path.is_file():
+        found = ", ".join(sorted(str(p) for p in saved.glob("*.ckpt"))) or "none"
+        raise CommandError(
+            f"there is no checkpoint {path}; checkpoints of the run {folder}: {found}. Check --name and --runs, or "
+            "leave --ckpt_path out to start from new weights."
+        )
+    return str(path)
+
+
+def differences(stored: dict[str, Any], given: dict[str, Any], prefix: str = "model") -> list[str]:
+    """Where both say something and not the same, e.g. ``model.encoder.channels is 64, the checkpoint has 32``."""
+    found = []
+    for key in stored.keys() & given.keys() - {"_instantiator"}:
+        name = f"{prefix}.{key}".replace("init_args.", "").replace("_class_path", "class_path")
+        if isinstance(stored[key], dict) and isinstance(given[key], dict):
+            found += differences(stored[key], given[key], name)
+        elif stored[key] != given[key]:
+            found.append(f"{name} is {given[key]}, the checkpoint has {stored[key]}")
+    return sorted(found)
+
+
+def default_loggers(folder: Path) -> list[Logger]:
+    """Metrics as CSV in the run's folder, and Weights & Biases: offline unless ``WANDB_MODE`` says otherwise."""
+    mode = os.environ.setdefault("WANDB_MODE", "offline")
+    folder.mkdir(parents=True, exist_ok=True)
+    loggers: list[Logger] = [CSVLogger(str(folder), name="metrics")]
+    if mode == "disabled":
+        return loggers
+    wandb_logger = WandbLogger(name=folder.name, save_dir=str(folder), project="wsl")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _ = wandb_logger.experiment
+    except Exception as err:
+        raise CommandError(
+            f"Weights & Biases does not start with WANDB_MODE={mode} ({type(err).__name__}: {err}). Log in with "
+            "`wandb login` and check the network, or train with WANDB_MODE=offline and upload later with `wandb sync`."
+        ) from err
+    return [*loggers, wandb_logger]
+
+
+def _values(options: Sequence[str]) -> dict[str, str]:
+    """``--key value`` and ``--key=value`` pairs."""
+    pairs = {}
+    for option, following in zip(options, [*options[1:], ""], strict=True):
+        key, equals, value = option.partition("=")
+        pairs[key] = value if equals else following
+    return pairs

@@ -1,0 +1,8 @@
+"""Lightning modules: one task on weights a file."""
+
+from wsl.tasks.base import BaseTask
+from wsl.tasks.factories import Recipe, TaskError, describe
+from wsl.tasks.inr_classification import INRClassification
+from wsl.tasks.schedule import WarmupCosine
+
+__all__ = ["BaseTask", "INRClassification", "Recipe", "TaskError", "WarmupCosine", "describe"]

@@ -1,0 +1,183 @@
+"""`BaseTask`: what every task on weights shares, from building its encoder to exact resumption."""
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+import wsl
+from wsl.data import BaseDataModule, WeightStatistics
+from wsl.encoders import Encoder
+from wsl.models import coordinate_grid
+from wsl.nn import ProbeFeatures
+from wsl.spec import WeightSpec
+from wsl.tasks.factories import Recipe, TaskError, describe, import_path, plain
+from wsl.zoo import ForwardDefinition
+
+EncoderFactory = Callable[[WeightSpec], Encoder]
+OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
+ScheduleFactory = Callable[[Optimizer, int], LRScheduler]
+
+_RECORD = "wsl"
+
+
+class BaseTask(pl.LightningModule):
+    """An encoder and a head that are built when the specification is known: from the data, or from a checkpoint.
+
+    Subclasses call :meth:`remember` in their constructor and implement :meth:`build_head`.
+
+    Args:
+        encoder: an encoder class, or ``functools.partial`` of one; called with the specification.
+        optimizer: likewise, called with the parameters.
+        schedule: likewise, called with the optimizer and the number of steps, stepped every step.
+        probes: number of inputs at which the encoder probes the networks.
+    """
+
+    def __init__(
+        self,
+        encoder: EncoderFactory,
+        optimizer: OptimizerFactory,
+        schedule: ScheduleFactory,
+        probes: int = 0,
+    ) -> None:
+        super().__init__()
+        if probes < 0:
+            raise TaskError(f"probes is {probes}; expected a number of inputs, or 0 for none.")
+        self.probes = probes
+        self._factories: dict[str, Any] = {"encoder": encoder, "optimizer": optimizer, "schedule": schedule}
+        self._recipes: dict[str, Recipe] = {}
+        self.encoder: Encoder | None = None
+        self.head: nn.Module | None = None
+        self._record: dict[str, Any] = {}
+        self._seed: int | None = None
+
+    @abstractmethod
+    def build_head(self, spec: WeightSpec, encoder: Encoder, outputs: int) -> nn.Module:
+        """The module that reads the encoder's features."""
+
+    def remember(self, **arguments: Any) -> None:
+        """Keep the constructor's arguments as plain values, so that any checkpoint loads with ``weights_only``.
+
+        They are the same whether the task is made in Python or by the command line, and
+        ``load_from_checkpoint`` makes the task from them in both.
+        """
+        stored: dict[str, Any] = {
+            "_instantiator": "lightning.pytorch.cli.instantiate_module",
+            "_class_path": import_path(type(self)),
+        }
+        for name, value in arguments.items():
+            if name in self._factories:
+                self._recipes[name] = describe(name, value)
+                stored[name] = self._recipes[name].to_dict()
+            else:
+                stored[name] = plain(name, value)
+        self.save_hyperparameters(stored)
+
+    def configure_model(self) -> None:
+        """Build encoder and head for the data's specification, with the statistics of its train split."""
+        data = getattr(self.trainer, "datamodule", None)
+        if not isinstance(data, BaseDataModule):
+            raise TaskError(
+                f"{type(self).__name__} was given {type(data).__name__} as data; expected a wsl data module.\n"
+                "  Its encoder is built for the data's specification: pass datamodule=ZooDataModule(path)."
+            )
+        record = {
+            "spec": str(data.spec),
+            "forward": data.forward_definition.to_dict() if data.forward_definition else None,
+            "outputs": self.outputs(data),
+            "zoo": data.fingerprint,
+            "version": wsl.__version__,
+        }
+        if self.encoder is not None:
+            self._check_record(record, f"the data, {data.fingerprint}")
+            return
+        self._build(record)
+        if not self.trainer.ckpt_path:
+            self.set_statistics(data.statistics)
+
+    def outputs(self, data: BaseDataModule) -> int:
+        """Number of values that the head gives for each network."""
+        return data.classes
+
+    def set_statistics(self, statistics: WeightStatistics) -> None:
+        """Hand the statistics of the training data to the encoder, whose buffers keep them."""
+        assert self.encoder is not None
+        self.encoder.set_statistics(statistics.mean, statistics.std)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint[_RECORD] = {**self._record, "seed": self._seed}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Build encoder and head for the checkpoint's specification, unless the data already did."""
+        record = checkpoint.get(_RECORD)
+        if not isinstance(record, dict) or not record.get("spec"):
+            raise TaskError(
+                "the checkpoint has no weight-space specification, so it was not written by a task of wsl.\n"
+                "  Give a checkpoint of `python -m wsl fit`, e.g. runs/NAME/checkpoints/best.ckpt."
+            )
+        if self.encoder is None:
+            self._build(record)
+        self._check_record(record, "the checkpoint")
+        self._seed = record["seed"]
+
+    def on_fit_start(self) -> None:
+        if self._seed is None:
+            self._seed = torch.initial_seed()
+        for log in self.loggers:
+            log.log_hyperparams({key: self._record[key] for key in ("spec", "zoo", "version")})
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        """Seed what the step draws (dropout) by its position in the run, so that resumed runs equal unbroken ones."""
+        assert self._seed is not None
+        entropy = (self._seed, self.current_epoch, batch_idx, self.global_rank)
+        torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
+
+    def configure_optimizers(self) -> Any:
+        optimizer = self._factories["optimizer"](self.parameters())
+        steps = self.trainer.estimated_stepping_batches
+        if steps == float("inf"):
+            raise TaskError(
+                "the learning-rate schedule needs the number of steps, but the run has no limit.\n"
+                "  Set trainer.max_epochs or trainer.max_steps."
+            )
+        schedule = self._factories["schedule"](optimizer, int(steps))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _build(self, record: dict[str, Any]) -> None:
+        spec = WeightSpec.parse(record["spec"])
+        kind = self._recipes["encoder"].load()
+        extras = {"probes": self._probe_features(spec, record["forward"])} if self.probes else {}
+        encoder = self._factories["encoder"](spec, **extras)
+        self.head = self.build_head(spec, encoder, record["outputs"])
+        self.encoder, self._record = encoder, dict(record)
+
+    def _probe_features(self, spec: WeightSpec, forward: dict[str, Any] | None) -> ProbeFeatures:
+        kind = self._recipes["encoder"].load()
+        if "probes" not in inspect.signature(kind).parameters:
+            raise TaskError(
+                f"probes is {self.probes}, but {kind.__name__} has no probe features.\n"
+                "  Set model.probes to 0, or choose an encoder that takes them, such as GraphMetanetwork."
+            )
+        definition = ForwardDefinition.from_dict(forward) if forward else None
+        if definition is None or definition.grid is None:
+            raise TaskError(
+                f"probes is {self.probes}, but the zoo does not say on which coordinates its networks run.\n"
+                "  Set model.probes to 0; probe features need a zoo of INRs."
+            )
+        return ProbeFeatures(definition.build(), spec, coordinate_grid(definition.grid), self.probes)
+
+    def _check_record(self, record: dict[str, Any], source: str) -> None:
+        for key in ("spec", "outputs"):
+            if record[key] != self._record[key]:
+                raise TaskError(
+                    f"the model was built for another {key} than {source} has.\n"
+                    f"  model: {self._record[key]}\n  given: {record[key]}\n"
+                    "  Train a model on this data, or give it data of its own architecture."
+                )

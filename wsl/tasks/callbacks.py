@@ -1,0 +1,65 @@
+"""Callbacks of the command line's runs: a line an epoch, and tables of predictions."""
+
+import csv
+import logging
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+
+logger = logging.getLogger(__name__)
+
+
+class EpochLog(pl.Callback):
+    """Logs one line an epoch, where no progress bar can be drawn (the output is no terminal)."""
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.is_global_zero:
+            shown = {name: value for name, value in trainer.callback_metrics.items() if "/" in name}
+            figures = "  ".join(f"{name} {float(value):.4f}" for name, value in sorted(shown.items()))
+            logger.info("epoch %d/%s  %s", trainer.current_epoch + 1, trainer.max_epochs, figures)
+
+
+class PredictionTable(pl.Callback):
+    """Writes what a task predicts: ``predictions.csv`` and, where the task gives them, ``embeddings.npy``.
+
+    Columns: ``row``, ``label``, ``prediction`` and a probability for each class, ordered by row. Embeddings are
+    float32 ``(n, features)`` in the same order. Meant for one process.
+
+    Args:
+        folder: is made if it does not exist.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+        self._parts: list[dict[str, np.ndarray]] = []
+
+    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._parts = []
+
+    def on_predict_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *args: Any
+    ) -> None:
+        arrays = {
+            name: value.cpu().numpy() for name, value in outputs.items() if isinstance(value, torch.Tensor)
+        }
+        self._parts.append(arrays)
+
+    def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if not self._parts:
+            return
+        table = {name: np.concatenate([part[name] for part in self._parts]) for name in self._parts[0]}
+        order = np.argsort(table["rows"], kind="stable")
+        table = {name: values[order] for name, values in table.items()}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        probabilities = table["probabilities"]
+        with open(self.folder / "predictions.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["row", "label", "prediction", *(f"p{i}" for i in range(probabilities.shape[1]))])
+            for row, label, chances in zip(table["rows"], table["labels"], probabilities, strict=True):
+                writer.writerow([row, label, chances.argmax(), *(f"{chance:.6g}" for chance in chances)])
+        if "embeddings" in table:
+            np.save(self.folder / "embeddings.npy", table["embeddings"].astype(np.float32))
+        logger.info("wrote %s", self.folder / "predictions.csv")

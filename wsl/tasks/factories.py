@@ -1,0 +1,100 @@
+"""Classes with some of their arguments fixed, described by plain values so that checkpoints can hold them."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+
+class TaskError(ValueError):
+    """A task cannot be set up from what it was given."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The import path of a class, and keyword arguments to call it with.
+
+    Args:
+        class_path: ``"package.module.Class"``.
+        init_args: values that ``torch.load(weights_only=True)`` reads back: numbers, strings, lists, dicts, None.
+    """
+
+    class_path: str
+    init_args: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form that configuration files use."""
+        return {"class_path": self.class_path, "init_args": self.init_args}
+
+    def load(self) -> type:
+        """Import the class.
+
+        Raises:
+            TaskError: there is no such class.
+        """
+        module, _, name = self.class_path.rpartition(".")
+        try:
+            loaded = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as err:
+            raise TaskError(
+                f"{self.class_path} cannot be imported ({err}).\n"
+                "  The checkpoint may come from another version, or its class from a file that is not importable here."
+            ) from err
+        if not isinstance(loaded, type):
+            raise TaskError(f"{self.class_path} is no class but a {type(loaded).__name__}.")
+        return loaded
+
+
+def describe(argument: str, factory: Callable[..., Any]) -> Recipe:
+    """The recipe of a class, of a ``functools.partial`` of one, or of what jsonargparse makes of a configured class.
+
+    Args:
+        argument: what the factory is an argument for, for the message.
+
+    Raises:
+        TaskError: anything else, e.g. a lambda, or a fixed argument that is no plain value.
+    """
+    fixed: dict[str, Any] = {}
+    kinds: list[type] = [factory] if isinstance(factory, type) else []
+    if isinstance(factory, partial):
+        fixed = factory.keywords
+        # jsonargparse: partial(call, instantiator, class, **init_args)
+        kinds = [value for value in (factory.func, *factory.args) if isinstance(value, type)]
+    if len(kinds) != 1:
+        raise TaskError(
+            f"{argument} is {factory!r}; expected a class, or functools.partial of one with keyword arguments.\n"
+            "  Checkpoints store its import path and arguments, so that they load without running foreign code."
+        )
+    return Recipe(
+        import_path(kinds[0]), {name: plain(f"{argument}.{name}", value) for name, value in fixed.items()}
+    )
+
+
+def import_path(kind: type) -> str:
+    """Where a class is imported from: the shortest package that exports it, else the module that defines it."""
+    parts = kind.__module__.split(".")
+    for end in range(1, len(parts) + 1):
+        module = sys.modules.get(".".join(parts[:end]))
+        if getattr(module, kind.__qualname__, None) is kind:
+            return ".".join([*parts[:end], kind.__qualname__])
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def plain(name: str, value: Any) -> Any:
+    """``value`` with tuples as lists, if it consists of numbers, strings, lists, dicts and None only.
+
+    Raises:
+        TaskError: it holds anything else.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [plain(name, item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: plain(name, item) for key, item in value.items()}
+    raise TaskError(
+        f"{name} is a {type(value).__name__}, which a checkpoint does not hold; "
+        "expected numbers, strings, lists, dicts or None."
+    )

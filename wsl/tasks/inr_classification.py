@@ -1,0 +1,98 @@
+"""Classify networks by a label of what they represent, e.g. the digit that an INR shows."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torchmetrics.classification import MulticlassAccuracy
+
+from wsl.data import WeightBatch
+from wsl.encoders import Encoder, GraphMetanetwork
+from wsl.nn import InvariantHead
+from wsl.spec import WeightSpec
+from wsl.tasks.base import BaseTask, EncoderFactory, OptimizerFactory, ScheduleFactory
+from wsl.tasks.factories import TaskError
+from wsl.tasks.schedule import WarmupCosine
+
+STAGES = ("train", "val", "test")
+
+
+class INRClassification(BaseTask):
+    """Cross entropy on the logits of an invariant head over an encoder.
+
+    Encoder and head are built for the data's specification when the run starts. Metrics: ``{train,val,test}/loss`` and
+    ``…/accuracy``.
+
+    Args:
+        encoder: an encoder class with its arguments but the specification; in Python, the class or
+            ``functools.partial`` of it.
+        optimizer: an optimizer class with its arguments but the parameters.
+        schedule: a scheduler class with its arguments but the optimizer and the number of steps; stepped every step.
+        probes: run the networks at this many learned inputs and let the encoder read their activations; needs a zoo
+            that says how to run its networks, and an encoder with probe features.
+        label_smoothing: share of the target that is spread over all classes.
+
+    Raises:
+        TaskError: an argument that a checkpoint could not hold, or data of another architecture.
+    """
+
+    def __init__(
+        self,
+        encoder: EncoderFactory = GraphMetanetwork,
+        optimizer: OptimizerFactory = torch.optim.AdamW,
+        schedule: ScheduleFactory = WarmupCosine,
+        probes: int = 0,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(encoder, optimizer, schedule, probes)
+        if not 0 <= label_smoothing < 1:
+            raise TaskError(f"label_smoothing is {label_smoothing}; expected a share in [0, 1).")
+        self.label_smoothing = label_smoothing
+        self.remember(
+            encoder=encoder,
+            optimizer=optimizer,
+            schedule=schedule,
+            probes=probes,
+            label_smoothing=label_smoothing,
+        )
+        self.accuracies = nn.ModuleDict()
+
+    def build_head(self, spec: WeightSpec, encoder: Encoder, outputs: int) -> nn.Module:
+        self.accuracies = nn.ModuleDict(
+            {f"{stage}_accuracy": MulticlassAccuracy(outputs, average="micro") for stage in STAGES}
+        )
+        return InvariantHead(spec, encoder.channels, outputs)
+
+    def forward(self, weights: dict[str, Tensor]) -> Tensor:
+        """Logits ``(B, classes)`` of weights ``(B, *shape)``."""
+        assert self.encoder is not None and self.head is not None
+        logits: Tensor = self.head(self.encoder(weights))
+        return logits
+
+    def training_step(self, batch: WeightBatch, batch_idx: int) -> Tensor:
+        return self._step(batch, "train")
+
+    def validation_step(self, batch: WeightBatch, batch_idx: int) -> None:
+        self._step(batch, "val")
+
+    def test_step(self, batch: WeightBatch, batch_idx: int) -> None:
+        self._step(batch, "test")
+
+    def predict_step(self, batch: WeightBatch, batch_idx: int) -> dict[str, Tensor]:
+        """Rows ``(B,)``, labels ``(B,)`` and probabilities ``(B, classes)``."""
+        return {
+            "rows": batch.rows,
+            "labels": batch.labels,
+            "probabilities": self(batch.weights).softmax(dim=-1),
+        }
+
+    def _step(self, batch: WeightBatch, stage: str) -> Tensor:
+        logits = self(batch.weights)
+        loss = F.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
+        accuracy = self.accuracies[f"{stage}_accuracy"]
+        accuracy(logits, batch.labels)
+        options: dict[str, Any] = {"on_step": False, "on_epoch": True, "batch_size": len(batch.labels)}
+        self.log(f"{stage}/loss", loss, sync_dist=True, **options)
+        self.log(f"{stage}/accuracy", accuracy, prog_bar=True, **options)
+        return loss
