@@ -1,6 +1,17 @@
-"""Weight-space learning: neural networks whose input is the weights of other networks."""
+"""Weight-space learning: neural networks whose input is the weights of other networks.
 
+The specification, ``trace`` and ``verify`` load with ``import wsl``; every other name loads on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from wsl._verify import SymmetryError, VerifyReport, verify
 from wsl.spec import Axis, Block, BlockRef, Note, Scaling, SpecError, TensorSpec, WeightSpec
+
+if TYPE_CHECKING:
+    from wsl import augment, data, encoders, graph, models, nn, symmetry, tasks, testing, zoo
+    from wsl.zoo import Zoo
 
 __version__ = "0.1.0"
 
@@ -11,6 +22,34 @@ __all__ = [
     "Note",
     "Scaling",
     "SpecError",
+    "SymmetryError",
     "TensorSpec",
+    "VerifyReport",
     "WeightSpec",
+    "Zoo",
+    "augment",
+    "data",
+    "encoders",
+    "graph",
+    "models",
+    "nn",
+    "symmetry",
+    "tasks",
+    "testing",
+    "verify",
+    "zoo",
 ]
+
+_MODULES = ("augment", "data", "encoders", "graph", "models", "nn", "symmetry", "tasks", "testing", "zoo")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Zoo":
+        return import_module("wsl.zoo").Zoo
+    if name in _MODULES:
+        return import_module(f"wsl.{name}")
+    raise AttributeError(f"module 'wsl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
