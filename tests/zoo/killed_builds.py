@@ -1,7 +1,7 @@
-"""Kills builds of the small zoo with SIGKILL and checks what is left. Run by test_build_crash.py in its own process.
+"""Kills builds of the small zoo with SIGKILL and checks what is left. Run by test_build_crash.py.
 
-``python killed_builds.py random FOLDER KILLS`` kills at random moments; ``... steps FOLDER`` before and after every
-system call that changes names or waits for the disk. Children are forked, so that each starts in milliseconds.
+``python killed_builds.py random FOLDER KILLS`` kills at random moments; ``... steps FOLDER`` before and after
+every system call that changes names or waits for the disk. Children are forked: each starts in milliseconds.
 """
 
 import itertools
@@ -34,7 +34,7 @@ def start(action: Callable[[], object]) -> int:
 
 
 def was_killed(child: int) -> bool:
-    """Wait for a child: True when a signal ended it, False when it came to its end; an error is an error here too."""
+    """Wait for a child: True when it was killed, False when it came to its end; fails if it failed."""
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         assert os.WTERMSIG(status) == signal.SIGKILL
@@ -44,7 +44,7 @@ def was_killed(child: int) -> bool:
 
 
 class Attempts:
-    """One zoo that is built in several attempts; checks after each that nothing was redone and nothing was lost."""
+    """One zoo that is built in several attempts; checks after each that nothing was redone or lost."""
 
     def __init__(self, out: Path, pause: float) -> None:
         self.out, self.log, self.pause = out, out.with_suffix(".log"), pause
@@ -131,7 +131,7 @@ def kill_at_each_step(folder: Path) -> None:
 
 
 def _die_at(step: int) -> None:
-    """Kill this process before (even ``step``) or after (odd) its ``step // 2``-th call of a function in STEPS."""
+    """Kill this process before (even ``step``) or after (odd) its ``step // 2``-th call of one of STEPS."""
     calls = itertools.count()
 
     def dying(function: Callable[..., object]) -> Callable[..., object]:

@@ -22,7 +22,12 @@ layers.1.bias     y
 """
 )
 FORWARD = ForwardDefinition("wsl.models:Siren", {"hidden": [5], "w0": 20.0}, grid=(4, 3), output_offset=0.5)
-PROVENANCE = {"source": {"name": "noise", "blake2b": "00"}, "recipe": {"steps": 10}, "package": "0", "seed": 3}
+PROVENANCE = {
+    "source": {"name": "noise", "blake2b": "00"},
+    "recipe": {"steps": 10},
+    "package": "0",
+    "seed": 3,
+}
 FRACTIONS = {"train": 0.5, "val": 0.25, "test": 0.25}
 
 
@@ -55,7 +60,9 @@ def start_build(out: Path, rows: int = 16, shard_rows: int = 5, **changes: Any) 
     return ShardedBuild(out, rows=rows, shard_rows=shard_rows, **arguments)
 
 
-def build_zoo(out: Path, rows: int = 16, work: Callable[[int], None] = lambda shard: None, **changes: Any) -> Zoo:
+def build_zoo(
+    out: Path, rows: int = 16, work: Callable[[int], None] = lambda shard: None, **changes: Any
+) -> Zoo:
     """Build the small zoo to its end, calling ``work(shard)`` before each shard is written."""
     with start_build(out, rows, **changes) as build:
         for shard in build.pending:

@@ -9,7 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_zoos import FORWARD, PROVENANCE, build_zoo, flat, image_splits, row_metadata, row_weights, start_build
+from small_zoos import (
+    FORWARD,
+    PROVENANCE,
+    build_zoo,
+    flat,
+    image_splits,
+    row_metadata,
+    row_weights,
+    start_build,
+)
 
 from wsl.zoo import ForwardDefinition, ShardedBuild, Split, Zoo, ZooError
 
@@ -18,7 +27,11 @@ def run_killed_builds(repository: Path, *arguments: str) -> None:
     script = Path(__file__).with_name("killed_builds.py")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(repository), str(script.parent)])}
     done = subprocess.run(
-        [sys.executable, str(script), *arguments], env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, str(script), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
 
@@ -46,14 +59,16 @@ def test_resuming_does_only_what_is_pending(tmp_path: Path) -> None:
     with start_build(out) as build:
         assert build.pending == [0, 1, 2, 3]
         assert [build.rows_of(shard) for shard in build.pending] == [
-            range(0, 5),
+            range(5),
             range(5, 10),
             range(10, 15),
             range(15, 16),
         ]
         write(build, 2)
         write(build, 0)
-    with pytest.raises(ZooError, match="build in .*z.h5.build is not finished: run the same build command again"):
+    with pytest.raises(
+        ZooError, match="build in .*z.h5.build is not finished: run the same build command again"
+    ):
         Zoo.open(out)
     with start_build(out) as build:
         assert build.pending == [1, 3]
@@ -92,10 +107,15 @@ def test_a_finished_zoo_is_returned_and_left_alone(tmp_path: Path) -> None:
         ({"provenance": PROVENANCE | {"extra": None}}, "provenance.extra: null now, nothing there"),
         ({"dtype": "float16"}, "dtype: float16 now, float32 there"),
         ({"rows": 18}, "rows: 18 now, 16 there"),
-        ({"forward": ForwardDefinition("wsl.models:Siren", {"hidden": [5], "w0": 9})}, "forward.arguments.w0: 9 now"),
+        (
+            {"forward": ForwardDefinition("wsl.models:Siren", {"hidden": [5], "w0": 9})},
+            "forward.arguments.w0: 9 now",
+        ),
     ],
 )
-def test_another_recipe_is_refused(tmp_path: Path, finished: bool, changes: dict[str, object], difference: str) -> None:
+def test_another_recipe_is_refused(
+    tmp_path: Path, finished: bool, changes: dict[str, object], difference: str
+) -> None:
     out = tmp_path / "z.h5"
     if finished:
         build_zoo(out)
@@ -103,7 +123,9 @@ def test_another_recipe_is_refused(tmp_path: Path, finished: bool, changes: dict
         with start_build(out) as build:
             write(build, 0)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(ZooError, match="belongs to another build. To build this one, choose another out") as caught:
+    with pytest.raises(
+        ZooError, match="belongs to another build. To build this one, choose another out"
+    ) as caught:
         start_build(out, **changes)  # type: ignore[arg-type]
     assert difference in str(caught.value)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -178,7 +200,9 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         write(build, 0)
         with monkeypatch.context() as patched:
             patched.setattr(os, step, full)
-            with pytest.raises(ZooError, match="No space left on device. Nothing that was stored before is lost"):
+            with pytest.raises(
+                ZooError, match="No space left on device. Nothing that was stored before is lost"
+            ):
                 write(build, 1)
         assert build.pending == [1, 2, 3]
         for shard in build.pending:
@@ -200,7 +224,9 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ({"layers.0.bias": torch.full((5, 5), torch.nan)}, "not finite"),
     ],
 )
-def test_weights_that_do_not_fit(tmp_path: Path, change: dict[str, torch.Tensor | None], message: str) -> None:
+def test_weights_that_do_not_fit(
+    tmp_path: Path, change: dict[str, torch.Tensor | None], message: str
+) -> None:
     with start_build(tmp_path / "z.h5") as build:
         weights = row_weights(build.rows_of(0)) | change
         weights = {name: tensor for name, tensor in weights.items() if tensor is not None}

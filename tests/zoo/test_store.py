@@ -54,7 +54,9 @@ def test_hashes_are_blake2b_of_the_stored_bytes(zoo: Zoo) -> None:
 @given(rows=st.lists(st.integers(-ROWS, ROWS - 1), max_size=40))
 def test_any_rows_in_any_order(zoo: Zoo, expected: torch.Tensor, rows: list[int]) -> None:
     assert torch.equal(flat(zoo.weights(rows)), expected[torch.tensor(rows, dtype=torch.long)])
-    np.testing.assert_array_equal(zoo.matrix(np.array(rows, dtype=np.int32)), zoo.matrix()[np.array(rows, dtype=int)])
+    np.testing.assert_array_equal(
+        zoo.matrix(np.array(rows, dtype=np.int32)), zoo.matrix()[np.array(rows, dtype=int)]
+    )
 
 
 @given(st.slices(ROWS))
@@ -124,7 +126,9 @@ out.weight    y (c1 4)
 """
     )
     weights = {name: torch.randn(4, *tensor.shape) for name, tensor in spec.tensors.items()}
-    with ShardedBuild(tmp_path / "z.h5", spec=spec, forward=FORWARD, provenance={}, rows=4, shard_rows=4) as build:
+    with ShardedBuild(
+        tmp_path / "z.h5", spec=spec, forward=FORWARD, provenance={}, rows=4, shard_rows=4
+    ) as build:
         build.write(0, weights, {})
         zoo = build.pack({})
     assert zoo.spec == spec
@@ -139,7 +143,9 @@ def test_fingerprint_is_the_identity_of_the_content(tmp_path: Path, zoo: Zoo) ->
     others = [
         build_zoo(tmp_path / "rows.h5", ROWS - 2),
         build_zoo(tmp_path / "dtype.h5", ROWS, dtype="float16"),
-        build_zoo(tmp_path / "forward.h5", ROWS, forward=ForwardDefinition("wsl.models:Siren", {"hidden": [5]})),
+        build_zoo(
+            tmp_path / "forward.h5", ROWS, forward=ForwardDefinition("wsl.models:Siren", {"hidden": [5]})
+        ),
     ]
     assert len({zoo.fingerprint, *(other.fingerprint for other in others)}) == 4
 
@@ -175,7 +181,16 @@ def test_a_pickled_zoo_refuses_another_file_in_its_place(tmp_path: Path) -> None
 
 def test_info_names_what_matters(zoo: Zoo) -> None:
     text = zoo_info(zoo.path)
-    for part in ("16 of 21 weights", zoo.fingerprint, "train 8", "psnr", "wsl.models:Siren", "4 x 3", "h1 x", "seed"):
+    for part in (
+        "16 of 21 weights",
+        zoo.fingerprint,
+        "train 8",
+        "psnr",
+        "wsl.models:Siren",
+        "4 x 3",
+        "h1 x",
+        "seed",
+    ):
         assert part in text
     assert zoo.fingerprint in repr(zoo)
 

@@ -74,7 +74,10 @@ def test_splits_that_leak(train: list[int], test: list[int], message: str) -> No
     columns = {"image": np.array([0, 0, 1, 1, 2, 0])}
     if "image" in message:
         columns["image"] = np.array([0, 1, 1, 2, 2, 3])
-    splits = {"train": Split(np.array(train), {"column": "image"}), "test": Split(np.array(test), {"column": "image"})}
+    splits = {
+        "train": Split(np.array(train), {"column": "image"}),
+        "test": Split(np.array(test), {"column": "image"}),
+    }
     with pytest.raises(ZooError, match=message):
         check_splits(splits, columns, 6)
 

@@ -17,6 +17,7 @@ from wsl.zoo._layout import (
     HASH_BYTES,
     STORED_DTYPES,
     VERSION,
+    Parameter,
     Tables,
     digest,
     parameter_table,
@@ -32,6 +33,7 @@ class Content(NamedTuple):
     """A zoo file's tables and where its weights lie."""
 
     tables: Tables
+    parameters: tuple[Parameter, ...]
     digest: str
     offset: int
     shape: tuple[int, int]
@@ -130,7 +132,7 @@ class _Reader:
                 f"its tables are damaged: their digest is {digest(tables)}, but the file says {stored}. "
                 "Copy it again from its source, or build it again."
             )
-        return Content(tables, digest(tables), offset, shape)
+        return Content(tables, parameter_table(spec), stored, offset, shape)
 
     def check_format(self) -> None:
         if self.attribute(self.file, "format") != FORMAT:
@@ -157,6 +159,10 @@ class _Reader:
         return self.child(parent, name, self.h5py.Group)
 
     def child(self, parent: Any, name: str, kind: type) -> Any:
+        if name not in parent:
+            raise ZooError(
+                f"it has no {parent.name.rstrip('/')}/{name}. The file is damaged: copy or build it again."
+            )
         # A soft or external link could lead out of this file.
         if not isinstance(parent.get(name, getlink=True), self.h5py.HardLink):
             raise ZooError(f"{name} is a link in {parent.name}, which a zoo never has.")

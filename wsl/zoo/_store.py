@@ -13,7 +13,7 @@ from torch import Tensor
 from wsl.spec import WeightSpec
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
-from wsl.zoo._layout import STORED_DTYPES, Parameter, fingerprint, parameter_table
+from wsl.zoo._layout import STORED_DTYPES, Parameter, fingerprint
 from wsl.zoo._reader import Content, read_content
 from wsl.zoo._splits import Split
 
@@ -105,7 +105,7 @@ class Zoo:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Name, shape and place of each tensor in a row of :meth:`matrix`."""
-        return parameter_table(self.spec)
+        return self._read().parameters
 
     def matrix(self, rows: Rows = None, dtype: Any = np.float32) -> np.ndarray:
         """A copy of some rows as they lie in the file.
@@ -126,13 +126,7 @@ class Zoo:
         if isinstance(selection, slice):
             return np.array(stored[selection], dtype=dtype)
         taken = np.empty((len(selection), stored.shape[1]), dtype=stored.dtype)
-        if len(selection) < 2 or (selection[1:] >= selection[:-1]).all():
-            np.take(
-                stored, selection, axis=0, out=taken, mode="clip"
-            )  # in range already; "clip" spares a buffer
-        else:  # read in file order, so that a cold disk is swept once
-            for place in np.argsort(selection, kind="stable"):
-                taken[place] = stored[selection[place]]
+        np.take(stored, selection, axis=0, out=taken, mode="clip")  # in range already; "clip" spares a buffer
         return taken.astype(dtype, copy=False)
 
     def weights(self, rows: Rows = None, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
@@ -149,11 +143,12 @@ class Zoo:
             ZooError: as :meth:`matrix`.
         """
         flat = torch.from_numpy(self.matrix(rows)).to(dtype)
-        views = {}
-        for parameter in self.parameters:
-            piece = flat[:, parameter.offset : parameter.offset + parameter.size]
-            views[parameter.name] = piece.unflatten(1, parameter.shape) if parameter.shape else piece[:, 0]
-        return views
+        parameters = self.parameters
+        pieces = flat.split([parameter.size for parameter in parameters], dim=1)
+        return {
+            parameter.name: piece.view(len(flat), *parameter.shape)
+            for parameter, piece in zip(parameters, pieces, strict=True)
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_path": self._path, "_digest": self._digest, "_content": None, "_map": None}

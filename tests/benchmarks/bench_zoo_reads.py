@@ -1,0 +1,97 @@
+"""Random batches of a zoo against a bare ``numpy.memmap``, side by side in one run.
+
+``python -m tests.benchmarks.bench_zoo_reads`` prints the figures;
+``pytest -m slow tests/benchmarks/bench_zoo_reads.py`` checks the target: within 3x of the bare map.
+"""
+
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import h5py
+import numpy as np
+import torch
+
+from wsl.spec import WeightSpec
+from wsl.zoo import ForwardDefinition, ShardedBuild, Zoo
+
+ROWS, BATCH, ROUNDS, TARGET = 20_000, 128, 400, 3.0
+SPEC = WeightSpec.parse(
+    """
+axes   h1: 32 hidden sin sign   h2: 32 hidden sin sign   x: 2 input   y: 1 output
+layers.0.weight   h1 x
+layers.0.bias     h1
+layers.1.weight   h2 h1
+layers.1.bias     h2
+layers.2.weight   y h2
+layers.2.bias     y
+"""
+)
+
+
+def build(out: Path) -> Zoo:
+    """A zoo of 20,000 random networks of 1,185 weights."""
+    generator = torch.Generator().manual_seed(0)
+    forward = ForwardDefinition("wsl.models:Siren", {"hidden": [32, 32]}, grid=(28, 28))
+    with ShardedBuild(out, spec=SPEC, forward=forward, provenance={}, rows=ROWS, shard_rows=5_000) as build:
+        for shard in build.pending:
+            rows = len(build.rows_of(shard))
+            build.write(
+                shard,
+                {name: torch.randn(rows, *t.shape, generator=generator) for name, t in SPEC.tensors.items()},
+                {"label": np.arange(rows) % 10},
+            )
+        return build.pack({})
+
+
+def milliseconds(zoo: Zoo, bare: np.memmap, dataset: "h5py.Dataset") -> dict[str, float]:
+    """Median time of one batch for each way of reading, taken in turn so that load hits all alike."""
+    random = np.random.default_rng(0)
+    ways = {
+        "bare memmap, random": lambda rows: bare[rows],
+        "zoo.weights, random": zoo.weights,
+        "zoo.matrix, random": zoo.matrix,
+        "bare memmap, consecutive": lambda rows: np.array(bare[rows[0] % 1000 : rows[0] % 1000 + BATCH]),
+        "zoo.weights, consecutive": lambda rows: zoo.weights(slice(rows[0] % 1000, rows[0] % 1000 + BATCH)),
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        rows = random.choice(ROWS, BATCH, replace=False)
+        for name, read in ways.items():
+            begin = time.perf_counter()
+            read(rows)
+            times[name].append(time.perf_counter() - begin)
+    times["h5py indexing, random"] = []
+    for _ in range(10):
+        rows = np.sort(random.choice(ROWS, BATCH, replace=False))
+        begin = time.perf_counter()
+        dataset[rows]
+        times["h5py indexing, random"].append(time.perf_counter() - begin)
+    return {name: 1000 * float(np.median(seconds)) for name, seconds in times.items()}
+
+
+def measure(folder: Path) -> dict[str, float]:
+    zoo = build(folder / "zoo.h5")
+    np.save(folder / "bare.npy", zoo.matrix())
+    bare = np.load(folder / "bare.npy", mmap_mode="r")
+    with h5py.File(zoo.path, "r") as file:
+        return milliseconds(zoo, bare, file["architectures/0/weights"])
+
+
+def test_random_batches_are_within_three_times_a_bare_memmap(tmp_path: Path) -> None:
+    times = measure(tmp_path)
+    assert times["zoo.weights, random"] <= TARGET * times["bare memmap, random"], times
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        times = measure(Path(folder))
+    base = times["bare memmap, random"]
+    lines = [f"{name:<26} {value:8.3f} ms  {value / base:6.2f}x" for name, value in times.items()]
+    sys.stdout.write("\n".join([f"batch of {BATCH} from {ROWS} x 1,185 float32", *lines, ""]))
+
+
+if __name__ == "__main__":
+    main()
