@@ -1,0 +1,161 @@
+"""The state of one trace, and the vocabulary in which operator rules speak."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
+from typing import Any
+
+from torch import Tensor, nn
+
+from wsl.trace._axes import Dim, Reason, ReasonKind, fix, fresh, size_of
+from wsl.trace._facts import Constancy, Facts, Value
+from wsl.trace._unify import cut, regroup, unify
+from wsl.trace._values import ValueTable, iterate_tensors
+
+
+class Unsupported(Exception):  # noqa: N818
+    """Raised by a rule that cannot describe a call; the call is then treated as an unknown operator."""
+
+
+class Call:
+    """One call of an operator, with arguments by their names in the operator's schema."""
+
+    __slots__ = ("_arguments", "name", "out")
+
+    def __init__(self, name: str, arguments: dict[str, Any]) -> None:
+        self.name = name
+        self.out: Any = None
+        self._arguments = arguments
+
+    def __getitem__(self, name: str) -> Any:
+        return self._arguments[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An argument that not all overloads have."""
+        return self._arguments.get(name, default)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All tensor arguments, in order."""
+        return list(iterate_tensors(self._arguments.values()))
+
+    @property
+    def outs(self) -> list[Tensor]:
+        """All tensors that the operator returned."""
+        return list(iterate_tensors([self.out]))
+
+
+class Recorder:
+    """Collects what the rules find out during one run of ``module``.
+
+    Attributes:
+        facts: what operators do to their operands.
+        produced: dims that layers make, with the prefix of their axes' names, in order of the forward pass.
+        features: dims that layers contract or normalise: neurons, not positions.
+        unknown: operators that no rule describes, with the module in which they ran.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.values = ValueTable()
+        self.facts = Facts()
+        self.produced: list[tuple[Dim, str]] = []
+        self.features: list[Dim] = []
+        self._operator = ""
+        self._where: str | None = None
+        self._paths = {id(part): path for path, part in module.named_modules()}
+
+    def begin(self, operator: str) -> None:
+        """Name the operator that runs now; reasons will cite it."""
+        self._operator = operator
+        self._where = None
+
+    def value(self, tensor: Tensor) -> Value:
+        """The value of a tensor that the running operator reads."""
+        value = self.values.get(tensor)
+        if value is None:
+            return self._unseen(tensor)
+        if value.uses is not None:
+            value.uses.append(Value(fresh(tensor.shape), value.constancy))
+            return value.uses[-1]
+        for dim in value.indexes:
+            self.fix(dim)
+        return value
+
+    def assign(self, tensor: Tensor, dims: Iterable[Dim], constancy: Constancy | None = None) -> Value:
+        """Give a tensor that the running operator made a new value."""
+        return self.values.set(tensor, Value(tuple(dims), constancy))
+
+    def reason(self, kind: ReasonKind = "operator") -> Reason:
+        """A reason that names the running operator and the innermost module that runs it."""
+        if self._where is None:
+            self._where = self._find_place()
+        return Reason(kind, self._operator + self._where)
+
+    def fix(self, dim: Dim, kind: ReasonKind = "operator") -> None:
+        """Fix ``dim`` because of the running operator."""
+        fix(dim, self.reason(kind))
+
+    def fixed(self, shape: Iterable[int], kind: ReasonKind = "operator") -> tuple[Dim, ...]:
+        """New dims that the running operator fixes."""
+        return fresh(shape, self.reason(kind))
+
+    def unify(self, a: Dim, b: Dim) -> Dim:
+        """Make two dims the same axes; one of size 1 is broadcast instead. Returns the larger."""
+        if size_of(a) != size_of(b):
+            return b if size_of(a) == 1 else a
+        unify(a, b, self.reason)
+        return a or b
+
+    def broadcast(self, values: Sequence[Value]) -> tuple[Dim, ...]:
+        """Dims of the broadcast of ``values``."""
+        rank = max((len(value.dims) for value in values), default=0)
+        dims: list[Dim] = [()] * rank
+        for value in values:
+            offset = rank - len(value.dims)
+            for i, dim in enumerate(value.dims):
+                dims[offset + i] = self.unify(dims[offset + i], dim)
+        return tuple(dims)
+
+    def regroup(self, dims: Sequence[Dim], sizes: Sequence[int]) -> list[Dim]:
+        """Read the row-major index of ``dims`` as dims of other sizes."""
+        return regroup(dims, sizes, self.reason)
+
+    def cut(self, dim: Dim, sizes: Sequence[int]) -> list[Dim]:
+        """Cut ``dim`` into consecutive pieces; fixes it if the pieces cannot be expressed."""
+        pieces = cut(dim, sizes)
+        if pieces is None:
+            self.fix(dim)
+            return list(self.fixed(sizes))
+        return pieces
+
+    def escape(self, value: Value, route: str) -> None:
+        """Fix everything that a value carries, because it leaves torch by ``route``."""
+        self.begin(route)
+        for dim in value.dims:
+            self.fix(dim)
+        self.facts.opaque(value)
+
+    def _unseen(self, tensor: Tensor) -> Value:
+        """A tensor that no traced operator made: a constant. What shares its storage is out of sight."""
+        operator = self._operator
+        for value in self.values.sharing(tensor):
+            self.escape(value, f"a view made out of sight of {operator}")
+        self.begin(operator)
+        reason = Reason("constant", f"a constant tensor of {self.reason().text}")
+        return self.values.set(tensor, Value(fresh(tensor.shape, reason), "constant"))
+
+    def _find_place(self) -> str:
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            if code.co_argcount:
+                path = self._paths.get(id(frame.f_locals.get(code.co_varnames[0])))
+                if path is not None:
+                    return f" in {path}" if path else ""
+            frame = frame.f_back
+        return ""
+
+
+Rule = Callable[[Recorder, Call], None]

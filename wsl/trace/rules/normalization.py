@@ -1,0 +1,107 @@
+"""Batch, layer, group (and through them instance) normalisation, and softmax."""
+
+from torch import Tensor
+
+from wsl.trace._axes import AxisVariable, Dim
+from wsl.trace._facts import Operand, Value, aligned
+from wsl.trace._recorder import Call, Recorder, Rule
+
+
+def _affine(trace: Recorder, x: Value, weight: Tensor | None, bias: Tensor | None, first: int) -> Value:
+    """``x * weight + bias``, whose dims are those of ``x`` from ``first`` on."""
+    labels = aligned(x).labels
+    for tensor in (weight, bias):
+        if tensor is None:
+            continue
+        value = trace.value(tensor)
+        for i, dim in enumerate(value.dims):
+            trace.unify(x.dims[first + i], dim)
+        out = Value(x.dims)
+        operands = [aligned(x), Operand(value, labels[first : first + len(value.dims)])]
+        if tensor is weight:
+            trace.facts.multiply(operands, aligned(out))
+        else:
+            trace.facts.add(operands, aligned(out))
+        x = out
+    return x
+
+
+def _standardized(trace: Recorder, x: Value, over: tuple[int, ...]) -> Value:
+    """``(x - mean) / std`` with moments over the dims ``over``: odd in slices over these."""
+    out = Value(x.dims)
+    labels = tuple(None if i in over else i for i in range(len(x.dims)))
+    trace.facts.apply(Operand(x, labels), Operand(out, labels), parity="odd")
+    return out
+
+
+def _layer_norm(trace: Recorder, call: Call) -> None:
+    x = trace.value(call["input"])
+    first = len(x.dims) - len(call["normalized_shape"])
+    trace.features += x.dims[first:]
+    y = _standardized(trace, x, tuple(range(first, len(x.dims))))
+    out, *moments = call.outs
+    trace.values.set(out, _affine(trace, y, call["weight"], call["bias"], first))
+    kept = x.dims[:first] + ((),) * len(call["normalized_shape"])
+    for moment in moments:
+        trace.facts.opaque(trace.assign(moment, kept))
+
+
+def _group_norm(trace: Recorder, call: Call) -> None:
+    """Channels are ``(g i)``; the groups are permuted, and alike in every group its members."""
+    x = trace.value(call["input"])
+    count, channels = call["group"], call["C"]
+    g: Dim = (AxisVariable(count),) if count > 1 else ()
+    i: Dim = (AxisVariable(channels // count),) if channels > count else ()
+    trace.unify(x.dims[1], g + i)
+    trace.features.append(x.dims[1])
+    grouped = Value((x.dims[0], g, i, *x.dims[2:]))
+    trace.facts.rearrange(x, grouped)
+    y = Value(x.dims)
+    trace.facts.rearrange(_standardized(trace, grouped, tuple(range(2, len(grouped.dims)))), y)
+    out, *moments = call.outs
+    trace.values.set(out, _affine(trace, y, call["weight"], call["bias"], 1))
+    for moment in moments:
+        trace.facts.opaque(trace.assign(moment, (x.dims[0], g)))
+
+
+def _batch_norm(trace: Recorder, call: Call) -> None:
+    x = trace.value(call["input"])
+    trace.features.append(x.dims[1])
+    training = call.get("training", False)
+    mean, variance = call["running_mean"], call["running_var"]
+    for tensor in (mean, variance):
+        if tensor is not None:
+            trace.unify(x.dims[1], trace.value(tensor).dims[0])
+    if training or mean is None:
+        y = _standardized(trace, x, tuple(i for i in range(len(x.dims)) if i != 1))
+    else:
+        y = _affine(trace, x, None, mean, 1)
+        trace.facts.opaque(trace.value(variance))
+    out, *moments = call.outs
+    trace.values.set(out, _affine(trace, y, call["weight"], call["bias"], 1))
+    for moment in moments:
+        per_channel = moment.shape == call["input"].shape[1:2]
+        trace.facts.opaque(trace.assign(moment, x.dims[1:2] if per_channel else trace.fixed(moment.shape)))
+
+
+def _softmax(trace: Recorder, call: Call) -> None:
+    x = trace.value(call["self"])
+    trace.facts.opaque(x, trace.assign(call.out, x.dims))
+
+
+RULES: dict[str, Rule] = {
+    "native_layer_norm": _layer_norm,
+    "native_group_norm": _group_norm,
+    **dict.fromkeys(
+        (
+            "native_batch_norm",
+            "cudnn_batch_norm",
+            "miopen_batch_norm",
+            "_native_batch_norm_legit",
+            "_native_batch_norm_legit_no_training",
+            "_batch_norm_no_update",
+        ),
+        _batch_norm,
+    ),
+    **dict.fromkeys(("_softmax", "_log_softmax", "_safe_softmax"), _softmax),
+}
