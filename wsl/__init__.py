@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wsl._verify import SymmetryError, VerifyReport, verify
 from wsl.spec import Axis, Block, BlockRef, Note, Scaling, SpecError, TensorSpec, WeightSpec
+from wsl.trace import TraceError, trace
 
 if TYPE_CHECKING:
     from wsl import augment, data, encoders, graph, models, nn, symmetry, tasks, testing, zoo
@@ -24,6 +25,7 @@ __all__ = [
     "SpecError",
     "SymmetryError",
     "TensorSpec",
+    "TraceError",
     "VerifyReport",
     "WeightSpec",
     "Zoo",
@@ -36,6 +38,7 @@ __all__ = [
     "symmetry",
     "tasks",
     "testing",
+    "trace",
     "verify",
     "zoo",
 ]
