@@ -131,7 +131,7 @@ def test_the_convention():
     bias = weights["a.bias"][0]
     torch.testing.assert_close(moved["a.bias"][0], torch.stack([2 * bias[2], bias[0], 4 * bias[1]]))
     torch.testing.assert_close(moved["b.weight"][0, :, 0], weights["b.weight"][0, :, 2] / 2)
-    assert moved["c.weight"] is weights["c.weight"]
+    assert torch.equal(moved["c.weight"], weights["c.weight"])
 
 
 def test_axes_that_occur_twice_move_twice_and_sums_move_by_parts():

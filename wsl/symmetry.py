@@ -137,7 +137,7 @@ def apply(spec: WeightSpec, action: Action, weights: Mapping[str, Tensor]) -> di
 
     Returns:
         New weights of the same dtypes and devices; differentiable in ``weights`` and ``action.scales``. What
-        the element leaves alone is returned as it is, not as a copy.
+        the element leaves alone shares its memory with ``weights``.
 
     Raises:
         SpecError: weights that do not fit ``spec``, or an action of other axes, sizes or number of networks.

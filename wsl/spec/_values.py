@@ -159,10 +159,18 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Note:
-    """Why a hidden axis is ``fixed``: the operator, and the module in which it ran."""
+    """Why a hidden axis is ``fixed``: the operator, and the module in which it ran.
+
+    Args:
+        axis: name of the axis.
+        reason: one line; any white space in it becomes one space.
+    """
 
     axis: str
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", " ".join(self.reason.split()))
 
 
 def _size(factor: Factor, sizes: Mapping[str, int]) -> int:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from torch import Tensor
 
 from wsl.spec import _text, _weights
-from wsl.spec._values import Axis, BlockRef, Note, Scaling, SpecError, TensorSpec
+from wsl.spec._values import SCALING_KINDS, Axis, BlockRef, Note, Scaling, SpecError, TensorSpec
 
 _Value = TypeVar("_Value")
 _FORMAT = "wsl.WeightSpec"
@@ -206,7 +206,9 @@ class WeightSpec:
                 for s in record["scalings"]
             ]
             return cls(axes, tensors, scalings, [Note(**note) for note in record["notes"]])
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as err:
+        except SpecError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as err:
             raise SpecError(
                 f"this is no specification in JSON ({type(err).__name__}: {err}); write it with to_json()."
             ) from err
@@ -227,6 +229,11 @@ class WeightSpec:
             raise SpecError(f"axes {', '.join(unused)} occur in no tensor; leave them out.")
         if unknown := [note.axis for note in self.notes if note.axis not in self.axes]:
             raise SpecError(f"notes name axes that are not declared: {', '.join(unknown)}.")
+        for note in self.notes:
+            if not note.reason or " #" in f" {note.reason}":
+                raise SpecError(
+                    f"the note of {note.axis} cannot be written: {note.reason!r} is empty or holds a comment."
+                )
         self._check_scalings()
 
     def _check_scalings(self) -> None:
@@ -236,6 +243,11 @@ class WeightSpec:
             if axis is None or axis.kind != "hidden" or axis.scaling is None:
                 raise SpecError(
                     f"scaling of {scaling.axis}, which is not declared as a hidden axis with a scaling."
+                )
+            if scaling.kind not in SCALING_KINDS or not scaling.exponents:
+                raise SpecError(
+                    f"scaling of {scaling.axis} has kind {scaling.kind!r}, {len(scaling.exponents)} blocks;"
+                    f" expected {' or '.join(SCALING_KINDS)}, and at least one block."
                 )
             for key, _ in scaling.exponents:
                 if scaling.axis not in carried.get(key, ()):

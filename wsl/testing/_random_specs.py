@@ -113,7 +113,8 @@ def _concat(draft: _Draft) -> None:
     draft.layer("right", b, x)
     draft.tensor("norm.weight", f"({a} + {b})")
     hidden = draft.axis("h1")
-    draft.layer("mix", hidden, f"({a} + {b})" if draft.flag() else f"({a} + {x} + {b})")
+    out = f"({hidden} + {a})" if draft.flag() else hidden
+    draft.layer("mix", out, f"({a} + {b})" if draft.flag() else f"({a} + {x} + {b})")
     draft.layer("head", draft.axis("y", "output"), f"({hidden} + {a} 2)" if draft.flag() else hidden)
 
 
