@@ -57,8 +57,8 @@ def milliseconds(zoo: Zoo, bare: np.memmap, dataset: "h5py.Dataset") -> dict[str
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
-        rows = random.choice(ROWS, BATCH, replace=False)
         for name, read in ways.items():
+            rows = random.choice(ROWS, BATCH, replace=False)
             begin = time.perf_counter()
             read(rows)
             times[name].append(time.perf_counter() - begin)

@@ -277,3 +277,29 @@ def test_shards_outside_the_build(tmp_path: Path) -> None:
         for shard in (-1, 4):
             with pytest.raises(ZooError, match="0 to 3"):
                 build.rows_of(shard)
+
+
+def test_a_closed_build_takes_nothing(tmp_path: Path) -> None:
+    build = start_build(tmp_path / "z.h5")
+    build.close()
+    build.close()
+    assert build.pending == [0, 1, 2, 3]
+    for action in (lambda: write(build, 0), lambda: build.pack({})):
+        with pytest.raises(ZooError, match="was closed"):
+            action()
+
+
+def test_a_forward_definition_of_another_network(tmp_path: Path) -> None:
+    state = torch.get_rng_state()
+    with pytest.raises(ZooError, match="does not build the network of the spec"):
+        start_build(tmp_path / "z.h5", forward=ForwardDefinition("wsl.models:Siren", {"hidden": [6]}))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_split_names_that_cannot_be_stored(tmp_path: Path) -> None:
+    with start_build(tmp_path / "z.h5") as build:
+        for shard in build.pending:
+            write(build, shard)
+        with pytest.raises(ZooError, match="'a/b' cannot name a split"):
+            build.pack({"a/b": Split(np.arange(3))})

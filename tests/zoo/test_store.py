@@ -126,9 +126,8 @@ out.weight    y (c1 4)
 """
     )
     weights = {name: torch.randn(4, *tensor.shape) for name, tensor in spec.tensors.items()}
-    with ShardedBuild(
-        tmp_path / "z.h5", spec=spec, forward=FORWARD, provenance={}, rows=4, shard_rows=4
-    ) as build:
+    arguments = {"spec": spec, "forward": ForwardDefinition("elsewhere:Network"), "provenance": {}}
+    with ShardedBuild(tmp_path / "z.h5", rows=4, shard_rows=4, **arguments) as build:  # type: ignore[arg-type]
         build.write(0, weights, {})
         zoo = build.pack({})
     assert zoo.spec == spec
@@ -245,3 +244,8 @@ def test_forward_definition_with_wrong_arguments() -> None:
 def test_forward_definitions_that_cannot_be_stored(change: dict[str, object]) -> None:
     with pytest.raises(ZooError):
         ForwardDefinition(**({"factory": "wsl.models:Siren"} | change))  # type: ignore[arg-type]
+
+
+def test_info_of_a_foreign_file_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    zoo = build_zoo(tmp_path / "z.h5", provenance={"note": "\x1b[2J\rgone"})
+    assert not set("\x1b\r") & set(zoo_info(zoo.path))

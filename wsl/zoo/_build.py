@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from wsl.spec import WeightSpec
 from wsl.zoo._columns import as_columns, column_kind
@@ -14,7 +15,7 @@ from wsl.zoo._errors import ZooError
 from wsl.zoo._files import PARTIAL, BuildLock, replace_file, sync
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._json import differences, dump_json, load_json
-from wsl.zoo._layout import STORED_DTYPES, Tables, parameter_table
+from wsl.zoo._layout import STORED_DTYPES, Tables
 from wsl.zoo._reader import read_content
 from wsl.zoo._shards import as_matrix, read_shard, read_shard_tables, shard_ranges, write_shard
 from wsl.zoo._splits import Split, check_splits
@@ -59,7 +60,7 @@ class ShardedBuild:
             raise ZooError(f"rows={rows} and shard_rows={shard_rows} must both be at least 1.")
         if dtype not in STORED_DTYPES:
             raise ZooError(f"A zoo stores {' or '.join(STORED_DTYPES)}, given dtype={dtype!r}.")
-        parameter_table(spec)
+        _check_forward(spec, forward)
         self.out = Path(out).absolute()
         self.folder = self.out.with_name(self.out.name + ".build")
         self._spec, self._forward, self._dtype = spec, forward, dtype
@@ -75,13 +76,14 @@ class ShardedBuild:
         }
         self._kinds: dict[str, str] | None = None
         self._lock: BuildLock | None = None
-        if not self._is_finished():
+        self._finished = self._is_finished()
+        if not self._finished:
             self._open_folder()
 
     @property
     def pending(self) -> list[int]:
         """Numbers of the shards that are not stored yet."""
-        if self._lock is None:
+        if self._finished:
             return []
         return [shard for shard in range(len(self._ranges)) if not self._shard(shard).exists()]
 
@@ -104,10 +106,11 @@ class ShardedBuild:
             ZooError: the shard is stored already, or its weights or columns do not fit the spec or others.
         """
         rows = len(self.rows_of(shard))
-        if shard not in self.pending:
+        if self._finished or self._shard(shard).exists():
             raise ZooError(
                 f"Shard {shard} of {self.out} is stored already. Write only the shards in `pending`."
             )
+        self._check_open()
         matrix, columns = as_matrix(self._spec, weights, rows, self._dtype), as_columns(metadata, rows)
         kinds = {name: column_kind(array) for name, array in columns.items()}
         if self._kinds not in (None, kinds):
@@ -124,8 +127,9 @@ class ShardedBuild:
             ZooError: shards are pending or do not read back, splits overlap or cut a group, or ``out`` is
                 finished with other splits.
         """
-        if self._lock is None:
+        if self._finished:
             return self._finished_zoo(splits)
+        self._check_open()
         if self.pending:
             raise ZooError(
                 f"{len(self.pending)} of {len(self._ranges)} shards are not written yet: {self.pending[:10]}."
@@ -137,6 +141,7 @@ class ShardedBuild:
             read_content(partial)  # it must read back before it gets its name
 
         replace_file(self.out, write, partial=self.folder / f"packed{PARTIAL}")
+        self._finished = True
         self._remove_folder()
         self.close()
         return Zoo.open(self.out)
@@ -152,6 +157,10 @@ class ShardedBuild:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _check_open(self) -> None:
+        if self._lock is None:
+            raise ZooError(f"This build of {self.out} was closed. Call ShardedBuild again to go on with it.")
 
     def _shard(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:06d}.npz"
@@ -182,7 +191,8 @@ class ShardedBuild:
     def _open_folder(self) -> None:
         self._lock = BuildLock(self.folder / "lock")
         try:
-            if self._is_finished():  # by another process, before we got the lock
+            self._finished = self._is_finished()
+            if self._finished:  # by another process, before we got the lock
                 self._remove_folder()
                 self.close()
                 return
@@ -276,6 +286,26 @@ class ShardedBuild:
         except OSError:
             logger.warning("%s holds files that are not of the build and was kept", self.folder)
         sync(self.folder.parent)
+
+
+def _check_forward(spec: WeightSpec, forward: ForwardDefinition) -> None:
+    """Raise ZooError unless the module, where this package can build it, has the tensors of the spec."""
+    if not forward.is_allowed:
+        return
+    with torch.random.fork_rng(devices=[]):
+        module = forward.build()
+    given = {name: tuple(tensor.shape) for name, tensor in spec.tensors.items()}
+    parameters = {name for name, _ in module.named_parameters()}
+    built = {
+        name: tuple(tensor.shape)
+        for name, tensor in module.state_dict().items()
+        if name in parameters or name in given  # other buffers are constants of the class
+    }
+    if built != given:
+        raise ZooError(
+            "The forward definition does not build the network of the spec: its weights could not be run.\n"
+            f"  spec: {given}\n  forward: {built}"
+        )
 
 
 def _write_text(path: Path, text: str) -> None:

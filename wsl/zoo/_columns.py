@@ -8,6 +8,12 @@ import numpy as np
 from wsl.zoo._errors import ZooError
 
 
+def check_name(what: str, name: Any) -> None:
+    """Raise ZooError for a name that cannot be one inside the file: empty, dots only, or with ``/``."""
+    if not isinstance(name, str) or not name.strip(".") or "/" in name or not name.isprintable():
+        raise ZooError(f"{name!r} cannot name a {what}. Use a non-empty printable name without '/'.")
+
+
 def as_column(name: str, values: Any) -> np.ndarray:
     """Bring one column to its stored kind.
 
@@ -21,8 +27,7 @@ def as_column(name: str, values: Any) -> np.ndarray:
     Raises:
         ZooError: a name that cannot be stored, a shape other than ``(n,)``, or values of another kind.
     """
-    if not isinstance(name, str) or not name or "/" in name or "\0" in name or name.strip(".") == "":
-        raise ZooError(f"{name!r} cannot name a metadata column. Use a non-empty name without '/'.")
+    check_name("metadata column", name)
     array = np.asarray(values)
     if array.ndim != 1:
         raise ZooError(f"Metadata column {name} has shape {array.shape}, expected one value a row: (n,).")

@@ -67,6 +67,11 @@ class ForwardDefinition:
                 f"The forward definition's channels are {self.channels!r}, expected a positive integer."
             )
 
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the factory is in a module that a file may name."""
+        return self.factory.partition(":")[0] in ALLOWED_MODULES
+
     def build(self) -> nn.Module:
         """A new module, with its own initial parameters.
 
@@ -75,7 +80,7 @@ class ForwardDefinition:
                 exist there, or refuses the arguments.
         """
         module_name, _, class_name = self.factory.partition(":")
-        if module_name not in ALLOWED_MODULES:
+        if not self.is_allowed:
             raise ZooError(
                 f"This zoo's networks are built by {self.factory}, and a zoo file may only name classes of "
                 f"{', '.join(ALLOWED_MODULES)}: opening a file must not choose which code runs. "

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from wsl.zoo._columns import as_column
+from wsl.zoo._columns import as_column, check_name
 from wsl.zoo._errors import ZooError
+from wsl.zoo._json import dump_json, load_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,8 @@ class Split:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer):
             raise ZooError(f"A split's seed is {self.seed!r}, expected an integer.")
         object.__setattr__(self, "seed", int(self.seed))
+        recipe = load_json("recipe of a split", dump_json("recipe of a split", self.recipe))
+        object.__setattr__(self, "recipe", recipe)
 
 
 def split_by_model(
@@ -82,6 +85,7 @@ def check_splits(splits: Mapping[str, Split], columns: Mapping[str, np.ndarray],
     owner = np.full(rows, -1)
     names = list(splits)
     for number, name in enumerate(names):
+        check_name("split", name)
         indices = splits[name].indices
         if indices[0] < 0 or indices[-1] >= rows or len(np.unique(indices)) != len(indices):
             raise ZooError(

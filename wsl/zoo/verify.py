@@ -58,7 +58,9 @@ def zoo_info(path: str | os.PathLike[str]) -> str:
         "spec",
         *(f"  {line}" for line in str(zoo.spec).splitlines()),
     ]
-    return "\n".join(lines)
+    return "\n".join(
+        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line) for line in lines
+    )
 
 
 def _forward_line(zoo: Zoo) -> str:
