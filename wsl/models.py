@@ -5,8 +5,8 @@ path and arguments) brings it back. Outputs are raw: a zoo's output offset and s
 """
 
 import math
-from itertools import pairwise
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -161,7 +161,8 @@ def coordinate_grid(
     shifts = [float(offset)] * len(shape) if isinstance(offset, int | float) else [float(o) for o in offset]
     if len(shifts) != len(shape) or any(n < 1 for n in shape):
         raise ValueError(
-            f"coordinate_grid: expected positive sizes and one offset per axis, got {tuple(shape)} and {offset}."
+            f"coordinate_grid: got shape {tuple(shape)} and offset {offset}, "
+            "expected positive sizes and one offset per axis."
         )
     axes = []
     for n, shift in zip(shape, shifts, strict=True):

@@ -1,0 +1,178 @@
+"""Architectures of INRs that the builder fits: SIREN and ReLU networks on Fourier features."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from wsl.models import FourierMLP, Siren
+from wsl.zoo._errors import ZooError
+from wsl.zoo._forward import ForwardDefinition
+from wsl.zoo.inr._fourier_stack import FourierStack
+from wsl.zoo.inr._siren_stack import SirenStack
+from wsl.zoo.inr._stack import NetworkStack
+
+
+class InrArchitecture(ABC):
+    """One architecture of coordinate networks.
+
+    The signal in [0, 1] is ``output * output_scale + output_offset``.
+    """
+
+    output_offset: float
+    output_scale: float
+
+    @abstractmethod
+    def forward_definition(self, grid: tuple[int, int], channels: int) -> ForwardDefinition:
+        """How a zoo rebuilds these networks."""
+
+    @abstractmethod
+    def stack(self, channels: int) -> NetworkStack:
+        """Computes with many of these networks at once."""
+
+    @abstractmethod
+    def initial_rows(self, seeds: Sequence[int], channels: int) -> Tensor:
+        """Initial parameters ``(len(seeds), P)``; each row depends on its own seed alone."""
+
+
+@dataclass(frozen=True)
+class SirenConfig(InrArchitecture):
+    """SIREN of two coordinates, see :class:`wsl.models.Siren`.
+
+    Args:
+        hidden: widths of the hidden layers.
+        w0, first_w0: factors inside the sines; ``first_w0`` is ``w0`` if not given.
+        first_scale: multiplies the first layer's initial weights and biases.
+        initial_scale: multiplies the initial weights and biases of all layers but the first. Below 1, what a
+            network learned outweighs what it was drawn with, and encoders read such weights more easily.
+        positive_biases: start with hidden biases that are not negative, by flipping signs (of a neuron's
+            weights, bias and outgoing weights). Sine is odd: the initial functions stay the same, only one of
+            the equal ways to write each neuron is chosen.
+        output_offset, output_scale: the signal is ``output * output_scale + output_offset``.
+
+    Raises:
+        ZooError: a value outside its range.
+    """
+
+    hidden: tuple[int, ...] = (32, 32)
+    w0: float = 20.0
+    first_w0: float | None = None
+    first_scale: float = 1.0
+    initial_scale: float = 1.0
+    positive_biases: bool = False
+    output_offset: float = 0.5
+    output_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", _checked_widths(self.hidden))
+        for name in ("w0", "first_w0", "first_scale", "initial_scale", "output_scale"):
+            _check_positive(name, getattr(self, name))
+
+    def forward_definition(self, grid: tuple[int, int], channels: int) -> ForwardDefinition:
+        arguments = self._arguments(channels)
+        return ForwardDefinition(
+            "wsl.models:Siren", arguments, grid, self.output_offset, self.output_scale, channels
+        )
+
+    def stack(self, channels: int) -> SirenStack:
+        return SirenStack(self.hidden, channels, self.w0, self._first_w0)
+
+    def initial_rows(self, seeds: Sequence[int], channels: int) -> Tensor:
+        stack = self.stack(channels)
+        rows = _drawn_rows(Siren(**self._arguments(channels)), seeds)
+        tensors = stack.tensors(rows)
+        for tensor in tensors[:2]:
+            tensor.mul_(self.first_scale)
+        for tensor in tensors[2:]:
+            tensor.mul_(self.initial_scale)
+        if self.positive_biases:
+            for i in range(len(self.hidden)):
+                sign = torch.where(tensors[2 * i + 1] < 0, -1.0, 1.0)
+                tensors[2 * i].mul_(sign[..., None])
+                tensors[2 * i + 1].mul_(sign)
+                tensors[2 * i + 2].mul_(sign[:, None])
+        return rows
+
+    @property
+    def _first_w0(self) -> float:
+        return self.w0 if self.first_w0 is None else self.first_w0
+
+    def _arguments(self, channels: int) -> dict[str, Any]:
+        return {
+            "in_features": 2,
+            "hidden": list(self.hidden),
+            "out_features": channels,
+            "w0": self.w0,
+            "first_w0": self._first_w0,
+        }
+
+
+@dataclass(frozen=True)
+class FourierConfig(InrArchitecture):
+    """ReLU network on Fourier features of two coordinates, see :class:`wsl.models.FourierMLP`.
+
+    Args:
+        hidden: widths of the hidden layers.
+        frequencies, frequency_scale, frequency_seed: the constant frequencies, the same for a whole zoo.
+        output_offset, output_scale: the signal is ``output * output_scale + output_offset``.
+
+    Raises:
+        ZooError: a value outside its range.
+    """
+
+    hidden: tuple[int, ...] = (32, 32)
+    frequencies: int = 16
+    frequency_scale: float = 1.0
+    frequency_seed: int = 0
+    output_offset: float = 0.5
+    output_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", _checked_widths(self.hidden))
+        for name in ("frequencies", "frequency_scale", "output_scale"):
+            _check_positive(name, getattr(self, name))
+
+    def forward_definition(self, grid: tuple[int, int], channels: int) -> ForwardDefinition:
+        arguments = self._arguments(channels)
+        return ForwardDefinition(
+            "wsl.models:FourierMLP", arguments, grid, self.output_offset, self.output_scale, channels
+        )
+
+    def stack(self, channels: int) -> FourierStack:
+        return FourierStack(FourierMLP(**self._arguments(channels)), self.hidden, channels)
+
+    def initial_rows(self, seeds: Sequence[int], channels: int) -> Tensor:
+        return _drawn_rows(FourierMLP(**self._arguments(channels)), seeds)
+
+    def _arguments(self, channels: int) -> dict[str, Any]:
+        return {
+            "in_features": 2,
+            "hidden": list(self.hidden),
+            "out_features": channels,
+            "frequencies": self.frequencies,
+            "frequency_scale": self.frequency_scale,
+            "frequency_seed": self.frequency_seed,
+        }
+
+
+def _drawn_rows(module: Siren | FourierMLP, seeds: Sequence[int]) -> Tensor:
+    rows, generator = [], torch.Generator()
+    for seed in seeds:
+        module.reset_parameters(generator.manual_seed(int(seed)))
+        rows.append(torch.cat([parameter.detach().flatten() for parameter in module.parameters()]))
+    return torch.stack(rows)
+
+
+def _checked_widths(hidden: Sequence[int]) -> tuple[int, ...]:
+    if not hidden or any(width < 1 for width in hidden):
+        raise ZooError(f"architecture.hidden is {tuple(hidden)}, expected at least one positive width.")
+    return tuple(hidden)
+
+
+def _check_positive(name: str, value: float | None) -> None:
+    if value is not None and not (value > 0 and math.isfinite(value)):
+        raise ZooError(f"architecture.{name} is {value}, expected a positive number.")
