@@ -103,6 +103,8 @@ def test_scalings_are_drawn_on_request():
 def test_empty_and_infinite_outputs_fail():
     with pytest.raises(AssertionError, match="no tensors"):
         assert_invariant(lambda weights: None, MLP)
+    with pytest.raises(AssertionError, match="no tensors"):
+        assert_preserves_function(nn.Identity(), WeightSpec((), {}), ({},))
     with pytest.raises(AssertionError, match="not finite"):
         assert_invariant(lambda weights: weights["4.bias"].sum() / 0, MLP)
     with pytest.raises(TypeError, match="expected weights .* got Tensor"):

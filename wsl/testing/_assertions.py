@@ -38,10 +38,14 @@ def assert_preserves_function(
     weights = {name: tensor.unsqueeze(0) for name, tensor in state.items()}
     generator = torch.Generator().manual_seed(seed)
     expected = subject({})
+    assert expected, "the module's output holds no tensors, so there is nothing to compare"
     for _ in range(trials):
         action = sample(spec, 1, scale=True, generator=generator, dtype=torch.float64)
         moved = apply(spec, action, weights)
         found = subject({subject.canonical[name]: tensor[0] for name, tensor in moved.items()})
+        assert found.keys() == expected.keys(), (
+            f"the structure of the output changes under the group of\n{spec}"
+        )
         for path, value in expected.items():
             error = relative_error(found[path], value)
             assert error <= TOLERANCE, f"{path} changes by {error:.1e} relative under the group of\n{spec}"
