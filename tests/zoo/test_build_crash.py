@@ -303,3 +303,12 @@ def test_split_names_that_cannot_be_stored(tmp_path: Path) -> None:
             write(build, shard)
         with pytest.raises(ZooError, match="'a/b' cannot name a split"):
             build.pack({"a/b": Split(np.arange(3))})
+
+
+def test_folders_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ZooError, match="cannot be used for building: Not a directory"):
+        start_build(tmp_path / "file" / "z.h5")
+    (tmp_path / "z.h5.build").write_text("mine")
+    with pytest.raises(ZooError, match="cannot be used for building: File exists"):
+        start_build(tmp_path / "z.h5")

@@ -58,11 +58,16 @@ class BuildLock:
     @staticmethod
     def _acquire(path: Path) -> int:
         while True:
-            path.parent.mkdir(parents=True, exist_ok=True)
             try:
+                path.parent.mkdir(parents=True, exist_ok=True)
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             except FileNotFoundError:
                 continue  # the folder was removed by a builder that has just finished
+            except OSError as err:
+                raise ZooError(
+                    f"The folder {path.parent} cannot be used for building: {err.strerror}. "
+                    "Choose another out, or fix the permissions."
+                ) from err
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
