@@ -1,0 +1,7 @@
+"""Encoders: weights in, features of every weight and every neuron out."""
+
+from wsl.encoders._base import Encoder, WeightFeatures
+from wsl.encoders._flat_mlp import FlatMLP
+from wsl.encoders._graph_metanetwork import GraphMetanetwork
+
+__all__ = ["Encoder", "FlatMLP", "GraphMetanetwork", "WeightFeatures"]

@@ -1,0 +1,110 @@
+"""What every encoder is: a module from weights to features of each weight and each neuron."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from wsl.spec import SpecError, WeightSpec
+
+
+class WeightFeatures(NamedTuple):
+    """What encoders return and heads read.
+
+    Args:
+        tensors: for every block key, ``C`` channels for each weight: ``(B, *view, C)``.
+        nodes: for every neuron axis, ``C`` channels for each neuron: ``(B, n, C)``.
+    """
+
+    tensors: Mapping[str, Tensor]
+    nodes: Mapping[str, Tensor]
+
+
+class DeferredTensors(Mapping[str, Tensor]):
+    """A mapping that computes each tensor when it is first read: heads pay only for what they use."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Tensor]]) -> None:
+        self._makers = dict(makers)
+        self._made: dict[str, Tensor] = {}
+
+    def __getitem__(self, key: str) -> Tensor:
+        if key not in self._made:
+            self._made[key] = self._makers[key]()
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+class Encoder(nn.Module):
+    """Base of all encoders: checks weights against a specification, cuts them into standardised blocks.
+
+    Subclasses implement ``forward(weights) -> WeightFeatures`` and start it with :meth:`read`. Weights are
+    raw, as in a state dict: ``dict`` of name to ``(B, *shape)``. Statistics are buffers, so checkpoints carry
+    them; until :meth:`set_statistics` is called they leave the weights as they are.
+
+    Args:
+        spec: the specification of the weights.
+        channels: width of all output features.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, spec: WeightSpec, channels: int) -> None:
+        super().__init__()
+        if channels < 1:
+            raise ValueError(f"an encoder needs at least one channel, got channels={channels}.")
+        self.spec = spec
+        self.channels = channels
+        self.register_buffer("mean", torch.zeros(len(spec.blocks)))
+        self.register_buffer("std", torch.ones(len(spec.blocks)))
+
+    def set_statistics(self, mean: Mapping[str, Tensor | float], std: Mapping[str, Tensor | float]) -> None:
+        """Standardise each block by one mean and one standard deviation, taken over a training split.
+
+        One scalar a block: statistics of single weights would break the equivariance. A block that never
+        varies (standard deviation 0) is only centred.
+
+        Raises:
+            SpecError: a block key is missing or extra, or a value is not finite, or a deviation is negative.
+        """
+        keys = [ref.key for ref in self.spec.blocks]
+        for name, given in (("mean", mean), ("std", std)):
+            if wrong := sorted(set(keys).symmetric_difference(given)):
+                raise SpecError(
+                    f"{name} must hold one value for each block of the spec; missing or extra: {wrong}."
+                )
+            values = torch.tensor([float(given[key]) for key in keys])
+            bad = ~values.isfinite() | ((values < 0) & (name == "std"))
+            if bad.any():
+                shown = {key: value.item() for key, value, b in zip(keys, values, bad, strict=True) if b}
+                raise SpecError(
+                    f"{name} is not finite or is negative for {shown}; are there NaN weights in the split?"
+                )
+            self.get_buffer(name).copy_(values)
+        self.std[self.std == 0] = 1
+
+    def read(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Check ``weights`` and cut them into standardised blocks ``(B, *view)``, by block key.
+
+        Raises:
+            SpecError: a tensor is missing, extra, of another shape, or of another type than the encoder.
+        """
+        self.spec.check_weights(weights)
+        for name, tensor in weights.items():
+            if tensor.dtype != self.mean.dtype:
+                raise SpecError(
+                    f"{name} has type {tensor.dtype}, but the encoder has {self.mean.dtype}; convert the "
+                    f"weights, or the encoder with encoder.to({tensor.dtype})."
+                )
+        blocks = self.spec.split(weights)
+        return {key: (block - self.mean[i]) / self.std[i] for i, (key, block) in enumerate(blocks.items())}
+
+    def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
+        """Encode weights ``(B, *shape)``."""
+        raise NotImplementedError

@@ -1,0 +1,48 @@
+"""The baseline without symmetry: an MLP on the flattened weights."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from wsl.encoders._base import DeferredTensors, Encoder, WeightFeatures
+from wsl.spec import WeightSpec
+
+
+class FlatMLP(Encoder):
+    """An MLP on the concatenated weights: NOT equivariant, and bound to one architecture.
+
+    The baseline that other encoders must beat. Its features are one vector for each network, shared by all
+    weights and neurons: enough for an invariant head, and all that an MLP honestly has.
+
+    Args:
+        spec: the specification of the weights; the parameters depend on it.
+        channels: width of the output.
+        hidden: width of the hidden layers.
+        layers: number of hidden layers.
+        dropout: rate after each hidden layer.
+    """
+
+    def __init__(
+        self, spec: WeightSpec, channels: int = 64, hidden: int = 256, layers: int = 2, dropout: float = 0.0
+    ) -> None:
+        super().__init__(spec, channels)
+        widths = [spec.parameter_count] + [hidden] * layers
+        stack: list[nn.Module] = []
+        for fan_in, fan_out in zip(widths, widths[1:], strict=False):
+            stack += [nn.Linear(fan_in, fan_out), nn.ReLU(), nn.Dropout(dropout)]
+        self.layers = nn.Sequential(*stack, nn.Linear(widths[-1], channels))
+
+    def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
+        blocks = self.read(weights)
+        vector = self.layers(torch.cat([block.flatten(1) for block in blocks.values()], dim=1))
+
+        def shared(*shape: int) -> Tensor:
+            return vector.reshape(-1, *(1 for _ in shape), self.channels).expand(-1, *shape, -1)
+
+        return WeightFeatures(
+            tensors=DeferredTensors(
+                {ref.key: lambda view=ref.block.view: shared(*view) for ref in self.spec.blocks}
+            ),
+            nodes={axis.name: shared(axis.size) for axis in self.spec.axes.values()},
+        )

@@ -1,0 +1,80 @@
+"""A graph metanetwork: message passing on the computational graph of a network."""
+
+import copy
+from collections.abc import Mapping
+from functools import partial
+
+from torch import Tensor, nn
+
+from wsl.encoders._base import DeferredTensors, Encoder, WeightFeatures
+from wsl.graph import GraphBlock, graph_layout
+from wsl.nn import MessagePassing, ProbeFeatures, WeightEmbedding, WeightReadout
+from wsl.spec import WeightSpec
+
+
+class GraphMetanetwork(Encoder):
+    """Encodes the weights of any architecture by message passing among its neurons and weights.
+
+    Equivariant to every permutation of hidden neurons. Neurons are nodes (with their biases, norm
+    parameters and running statistics), weights are edges (kernel positions are channels of an edge), and one
+    state stands for the whole network. No learnable parameter depends on the specification:
+    :meth:`for_spec` reads other architectures with the same ones.
+
+    Args:
+        spec: the specification of the weights.
+        channels: width of all states, and of the output.
+        layers: rounds of message passing.
+        frequencies: Gaussian Fourier frequencies for every weight.
+        probes: activations of the networks at learned inputs as further node features.
+
+    Source: Lim et al. 2023 (arXiv:2312.04501), Kofinas et al. 2024 (arXiv:2403.12143); Fourier features of
+    Zhou et al. 2023 (arXiv:2302.14040). Deviates as :class:`wsl.nn.MessagePassing` says.
+    """
+
+    def __init__(
+        self,
+        spec: WeightSpec,
+        channels: int = 64,
+        layers: int = 4,
+        frequencies: int = 16,
+        probes: ProbeFeatures | None = None,
+    ) -> None:
+        super().__init__(spec, channels)
+        self.probes = probes
+        self.embedding = WeightEmbedding(channels, frequencies, 0 if probes is None else probes.channels)
+        self.layers = nn.ModuleList(MessagePassing(channels) for _ in range(layers))
+        self.readout = WeightReadout(self.embedding.fourier.channels, channels)
+
+    def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
+        layout = graph_layout(self.spec)
+        values = self.read(weights)
+        blocks = {block.key: block.to_graph(values[block.key]) for block in layout.blocks}
+        state = self.embedding(layout, blocks, {} if self.probes is None else self.probes(weights))
+        for layer in self.layers:
+            state = layer(layout, state)
+
+        def feature(block: GraphBlock) -> Tensor:
+            if len(block.axes) > 1:
+                owner = state.edges[block.key]
+            else:
+                owner = state.nodes[:, layout.slices[block.axes[0]]] if block.axes else state.network
+            return block.from_graph(self.readout(block, owner, self.embedding.fourier(blocks[block.key])))
+
+        return WeightFeatures(
+            tensors=DeferredTensors({block.key: partial(feature, block) for block in layout.blocks}),
+            nodes={axis: state.nodes[:, rows] for axis, rows in layout.slices.items()},
+        )
+
+    def for_spec(self, spec: WeightSpec, probes: ProbeFeatures | None = None) -> "GraphMetanetwork":
+        """This encoder for another architecture: the same parameters (not copies), fresh statistics.
+
+        Args:
+            spec: the specification of the other architecture.
+            probes: probe features of the other architecture, with as many probes as this encoder's.
+        """
+        twin = copy.copy(self)
+        twin._modules, twin._buffers = self._modules.copy(), self._buffers.copy()
+        twin.spec, twin.probes = spec, probes
+        for name, fill in (("mean", 0.0), ("std", 1.0)):
+            twin.register_buffer(name, self.get_buffer(name).new_full((len(spec.blocks),), fill))
+        return twin

@@ -1,0 +1,99 @@
+"""Heads: from features of weights and neurons to a vector, or to an update of the weights."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from wsl.spec import WeightSpec
+
+
+class Features(Protocol):
+    """What heads read: the two fields of :class:`wsl.encoders.WeightFeatures`."""
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]: ...
+
+    @property
+    def nodes(self) -> Mapping[str, Tensor]: ...
+
+
+class InvariantHead(nn.Module):
+    """A vector for each network that does not change when hidden neurons are permuted.
+
+    Pools the nodes of every axis and the features of every block by their mean, then an MLP. Input, output
+    and fixed axes of at most ``ordered`` neurons keep their neurons apart.
+
+    Args:
+        spec: the specification of the weights; the head's parameters depend on it.
+        channels: width of the encoder's output.
+        out_features: size of the vector.
+        hidden: width of the MLP; twice ``channels`` if not given.
+        dropout: rate after the hidden layer of the MLP.
+        ordered: largest axis whose neurons are kept apart.
+
+    Shapes: ``WeightFeatures`` of ``B`` networks to ``(B, out_features)``.
+    """
+
+    def __init__(
+        self,
+        spec: WeightSpec,
+        channels: int,
+        out_features: int,
+        hidden: int | None = None,
+        dropout: float = 0.0,
+        ordered: int = 4,
+    ) -> None:
+        super().__init__()
+        self.spec = spec
+        self.apart = frozenset(
+            axis.name for axis in spec.axes.values() if axis.kind != "hidden" and axis.size <= ordered
+        )
+        rows = sum(axis.size if axis.name in self.apart else 1 for axis in spec.axes.values())
+        width = hidden or 2 * channels
+        self.layers = nn.Sequential(
+            nn.Linear((rows + len(spec.blocks)) * channels, width),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(width, out_features),
+        )
+
+    def pool(self, features: Features) -> Tensor:
+        """The pooled features that the MLP reads, for embeddings: ``(B, pooled)``."""
+        parts = [
+            nodes.flatten(1) if axis in self.apart else nodes.mean(1)
+            for axis, nodes in ((axis, features.nodes[axis]) for axis in self.spec.axes)
+        ]
+        parts += [features.tensors[ref.key].flatten(1, -2).mean(1) for ref in self.spec.blocks]
+        return torch.cat(parts, dim=-1)
+
+    def forward(self, features: Features) -> Tensor:
+        out: Tensor = self.layers(self.pool(features))
+        return out
+
+
+class EquivariantHead(nn.Module):
+    """An update of every weight, permuted along with the weights.
+
+    One MLP for all weights, and a learned gain for each block. The update starts small (``scale``).
+
+    Args:
+        spec: the specification of the weights; only the gains depend on it.
+        channels: width of the encoder's output.
+        scale: initial gain.
+
+    Shapes: ``WeightFeatures`` of ``B`` networks to a ``dict`` of name to ``(B, *shape)``, as the weights.
+    """
+
+    def __init__(self, spec: WeightSpec, channels: int, scale: float = 0.01) -> None:
+        super().__init__()
+        self.spec = spec
+        self.layers = nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, 1))
+        self.gain = nn.Parameter(torch.full((len(spec.blocks),), scale))
+
+    def forward(self, features: Features) -> dict[str, Tensor]:
+        blocks = {}
+        for i, ref in enumerate(self.spec.blocks):
+            blocks[ref.key] = self.layers(features.tensors[ref.key]).squeeze(-1) * self.gain[i]
+        return self.spec.join(blocks)
