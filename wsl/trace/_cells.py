@@ -22,7 +22,7 @@ class DimCell(NamedTuple):
 class Cell(NamedTuple):
     """One cell of a value: a term of each of its dims."""
 
-    index: tuple[int, ...]
+    key: tuple[int, ...]
     terms: tuple[DimCell, ...]
 
     @property

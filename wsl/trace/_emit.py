@@ -9,12 +9,11 @@ from wsl.spec import Axis, Note, Scaling, TensorSpec, WeightSpec
 from wsl.trace._axes import AxisVariable, leaves
 from wsl.trace._cells import cells
 from wsl.trace._facts import Apply, Fact, Value
+from wsl.trace._joint import Variable
 from wsl.trace._naming import AxisNames, Sum, expand, sum_size
 from wsl.trace._recorder import Recorder
 from wsl.trace._scaling import System, collect_equations
 from wsl.trace._solve import solutions
-
-BlockVariable = tuple[int, str]
 
 
 def emit(trace: Recorder, state: Mapping[str, Value]) -> WeightSpec:
@@ -84,14 +83,14 @@ def _tie_blocks(
     state: Mapping[str, Value],
     tensors: Mapping[str, TensorSpec],
     hidden: Mapping[AxisVariable, str],
-) -> dict[AxisVariable, dict[BlockVariable, list[str]]]:
+) -> dict[AxisVariable, dict[Variable, list[str]]]:
     """One exponent for each emitted block, equal to those of the cells that it covers.
 
     Returns:
         For each leaf the variables of the blocks that carry it, and the keys of the blocks: several if tied.
     """
     by_name = {name: leaf for leaf, name in hidden.items()}
-    carriers: dict[AxisVariable, dict[BlockVariable, list[str]]] = {}
+    carriers: dict[AxisVariable, dict[Variable, list[str]]] = {}
     for name, tensor in tensors.items():
         value = state[name]
         for i, block in enumerate(tensor.blocks):
@@ -102,7 +101,7 @@ def _tie_blocks(
                 carriers.setdefault(leaf, {}).setdefault(variable, []).append(key)
                 for cell in covered:
                     if leaf in cell.leaves:
-                        system[leaf].require({variable: 1, (id(value), cell.index): -1})
+                        system[leaf].require({variable: 1, (id(value), cell.key): -1})
                     else:
                         system[leaf].zero([variable])
     return carriers

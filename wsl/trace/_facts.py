@@ -30,9 +30,10 @@ class Value:
         weight: whether it is a parameter, or depends on nothing but parameters and constants.
         indexes: dims that the tensor's *values* point into (indices of a maximum); fixed if it is read.
         uses: of a constant fill, which has axes of its own at every use: the values of these uses.
+        is_use: whether it is the value of one use of a fill.
     """
 
-    __slots__ = ("constancy", "dims", "indexes", "uses", "weight")
+    __slots__ = ("constancy", "dims", "indexes", "is_use", "uses", "weight")
 
     def __init__(
         self, dims: tuple[Dim, ...], constancy: Constancy | None = None, weight: bool = False
@@ -42,6 +43,7 @@ class Value:
         self.weight = weight
         self.indexes: tuple[Dim, ...] = ()
         self.uses: list[Value] | None = None
+        self.is_use = False
 
 
 class Operand(NamedTuple):
@@ -85,7 +87,7 @@ class Apply:
 
     operand: Operand
     out: Operand
-    degree: Fraction | None
+    degree: int | Fraction | None
     parity: Parity | None
     name: str | None = None
 
@@ -156,7 +158,7 @@ class Facts(list[Fact]):
         name: str | None = None,
     ) -> None:
         """Record an :class:`Apply`; a degree that is no simple fraction counts as none."""
-        exact = None if degree is None else Fraction(degree).limit_denominator(64)
+        exact: int | Fraction | None = None if degree is None else Fraction(degree).limit_denominator(64)
         self.append(Apply(operand, out, exact if exact == degree else None, parity, name))
 
     def rearrange(self, source: Value, target: Value) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,45 +12,25 @@ from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from wsl.trace._axes import is_fixed
 from wsl.trace._facts import Value
-from wsl.trace._recorder import Call, Recorder, Unsupported
+from wsl.trace._operators import Call, decompositions
+from wsl.trace._recorder import Recorder, Unsupported
 from wsl.trace._state import ModuleState
-from wsl.trace._values import iterate_tensors
 from wsl.trace.rules import RULES
 
 _logger = logging.getLogger(__name__)
-_SHAPE_IN_PLACE = ("transpose_", "t_", "unsqueeze_", "squeeze_", "swapaxes_")
+_DATA: Any = torch.Tensor.data
 _ESCAPES = frozenset(
     {
-        "numpy", "tolist", "__array__", "__dlpack__", "__cuda_array_interface__", "__deepcopy__", "__reduce_ex__",
-        "untyped_storage", "storage", "data_ptr",
+        "numpy", "tolist", "__array__", "__dlpack__", "__cuda_array_interface__", "__deepcopy__",
+        "__reduce_ex__", "untyped_storage", "storage", "data_ptr",
     }
 )  # fmt: skip
 
 
-class UnknownOperatorError(Exception):
-    """An operator without a rule, met in strict mode."""
-
-
-class _Signature(NamedTuple):
-    name: str
-    parameters: tuple[tuple[str, Any], ...]
-    written: tuple[str, ...]
-
-
-@cache
-def _signature(operator: OpOverload) -> _Signature:
-    """Name without in-place mark, argument names with defaults, and the arguments that are written to."""
-    schema = operator._schema
-    name = operator.overloadpacket.__name__
-    if name.endswith("_") and not name.endswith("__"):
-        name = name[:-1]
-    arguments = schema.arguments
-    return _Signature(
-        name if operator.namespace == "aten" else f"{operator.namespace}::{name}",
-        tuple((a.name, a.default_value if a.has_default_value() else None) for a in arguments),
-        tuple(a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write),
-    )
+class NotTraceableError(Exception):
+    """In strict mode: an operator without a rule, or a value that left torch."""
 
 
 class OperatorMode(TorchDispatchMode):
@@ -60,7 +39,7 @@ class OperatorMode(TorchDispatchMode):
     Args:
         trace: collects what the rules find out.
         state: saves parameters and buffers before they are written to.
-        strict: raise at the first operator without a rule, instead of fixing the axes that it touches.
+        strict: raise where axes would be fixed because an operator has no rule.
     """
 
     @classmethod
@@ -81,67 +60,60 @@ class OperatorMode(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        kwargs = kwargs or {}
         if func.namespace == "prim":
-            return func(*args, **kwargs)
+            return func(*args, **(kwargs or {}))
         outer, self.active = self.active, True
         try:
-            return self._run(func, args, kwargs)
+            return self._run(func, args, kwargs or {})
         finally:
             self.active = outer
 
     def _run(self, func: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        signature = _signature(func)
-        rule = RULES.get(signature.name)
-        if rule is None and not signature.written:
-            decomposed = self._decompose(func, args, kwargs)
-            if decomposed is not NotImplemented:
-                return decomposed
-        call = Call(signature.name, _bind(signature, args, kwargs))
-        trace = self.trace
-        trace.begin(signature.name)
-        written = (
-            []
-            if func.overloadpacket.__name__ in _SHAPE_IN_PLACE
-            else list(iterate_tensors(call[name] for name in signature.written))
-        )
-        old = [self._open_for_writing(tensor) for tensor in written]
-        read = [trace.value(tensor) for tensor in call.tensors] if rule is None else []
+        call = Call(func, args, kwargs)
+        rule = RULES.get(call.name)
+        if rule is None and not call.written:
+            # As the simpler operators that it is made of, each of which meets its own rule.
+            for decomposition in decompositions(func):
+                with self:
+                    result = decomposition(*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+        self.trace.begin(call.name)
+        touched = [self._open_for_writing(tensor) for tensor in call.written]
+        before = list(touched)
+        if rule is None:
+            touched += [self.trace.value(tensor) for tensor in call.tensors]
         call.out = func(*args, **kwargs)
         try:
             if rule is None:
                 raise Unsupported
-            rule(trace, call)
+            rule(self.trace, call)
         except Unsupported:
-            self._fix_everything(call, old + read)
+            self._fix_everything(call, touched)
         except Exception:
-            _logger.warning("the rule of %s failed; its axes are fixed", trace.reason().text, exc_info=True)
-            self._fix_everything(call, old + read)
-        for tensor, value in zip(written, old, strict=True):
+            _logger.warning("the rule of %s failed; it fixes axes", self.trace.reason().text, exc_info=True)
+            self._fix_everything(call, touched)
+        for tensor, value in zip(call.written, before, strict=True):
             self._close_writing(tensor, value)
         self._mark_weights(call)
         return call.out
 
-    def _decompose(self, func: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run an operator as the simpler ones that it is made of, each of which meets its own rule."""
-        with self:
-            result = func.decompose(*args, **kwargs)
-            if result is not NotImplemented or func.namespace != "aten":
-                return result
-            decomposition = _core_decompositions().get(func)
-            return NotImplemented if decomposition is None else decomposition(*args, **kwargs)
+    def fix_all(self, values: Sequence[Value]) -> None:
+        """Fix all axes of ``values`` because of the running operator; raise if that is more than they were."""
+        dims = [dim for value in values for dim in value.dims]
+        if self.strict and not all(map(is_fixed, dims)):
+            raise NotTraceableError(self.trace.reason().text)
+        for dim in dims:
+            self.trace.fix(dim)
+        self.trace.facts.opaque(*values)
 
-    def _fix_everything(self, call: Call, values: list[Value]) -> None:
+    def _fix_everything(self, call: Call, touched: list[Value]) -> None:
         """The sound answer to an operator of which nothing is known."""
-        trace = self.trace
-        if self.strict:
-            raise UnknownOperatorError(trace.reason().text)
-        values += [trace.value(tensor) for tensor in call.tensors]
-        values += [trace.assign(tensor, trace.fixed(tensor.shape)) for tensor in call.outs]
-        for value in values:
-            for dim in value.dims:
-                trace.fix(dim)
-        trace.facts.opaque(*values)
+        touched = touched + [self.trace.value(tensor) for tensor in call.tensors]
+        self.fix_all(touched)
+        self.trace.facts.opaque(
+            *(self.trace.assign(tensor, self.trace.fixed(tensor.shape)) for tensor in call.outs)
+        )
 
     def _open_for_writing(self, tensor: Tensor) -> Value:
         """Before a write: fills in this storage get one and the same axes at all their uses."""
@@ -169,13 +141,10 @@ class OperatorMode(TorchDispatchMode):
     def _mark_weights(self, call: Call) -> None:
         known = [self.trace.values.get(tensor) for tensor in call.tensors]
         values = [value for value in known if value is not None]
-        if any(value.weight for value in values) and all(
-            value.weight or value.constancy in ("zero", "constant") for value in values
-        ):
-            for tensor in call.outs:
-                value = self.trace.values.get(tensor)
-                if value is not None:
-                    value.weight = True
+        constant = all(value.weight or value.constancy in ("zero", "constant") for value in values)
+        if constant and any(value.weight for value in values):
+            for value in filter(None, map(self.trace.values.get, call.outs)):
+                value.weight = True
 
 
 class EscapeMode(TorchFunctionMode):
@@ -192,27 +161,20 @@ class EscapeMode(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
         name = getattr(func, "__name__", "")
         if self.operators.active or not args or not isinstance(args[0], Tensor):
-            return result
-        trace = self.operators.trace
+            return func(*args, **(kwargs or {}))
+        trace, tensor = self.operators.trace, args[0]
         if name in _ESCAPES:
-            trace.escape(trace.value(args[0]), name.strip("_"))
-        elif name == "__get__" and func == torch.Tensor.data.__get__:  # type: ignore[attr-defined]
-            trace.values.set(result, trace.value(args[0]))
+            trace.begin(name.strip("_"))
+            self.operators.fix_all([trace.value(tensor)])
+        elif name == "__set__" and func == _DATA.__set__:
+            trace.begin("assignment to data")
+            self.operators.state.save(tensor)
+            self.operators.fix_all([trace.value(tensor), trace.value(args[1])])
+        result = func(*args, **(kwargs or {}))
+        if name == "__get__" and func == _DATA.__get__:
+            trace.values.set(result, trace.value(tensor))
+        elif name == "__set__" and func == _DATA.__set__:
+            trace.values.set(tensor, trace.value(args[1]))
         return result
-
-
-def _bind(signature: _Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    bound = dict(signature.parameters)
-    bound.update(zip((name for name, _ in signature.parameters), args, strict=False))
-    bound.update(kwargs)
-    return bound
-
-
-@lru_cache(maxsize=1)
-def _core_decompositions() -> Mapping[Any, Callable[..., Any]]:
-    from torch._decomp import core_aten_decompositions  # imported late: it takes a second
-
-    return core_aten_decompositions()

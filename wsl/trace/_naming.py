@@ -77,8 +77,8 @@ class Classifier:
 class AxisNames:
     """Gathers leaves to axes, names these, and writes the dims of tensors with the names.
 
-    An axis is a leaf; or a fixed product or concatenation of leaves that is a whole stored dimension, such as the
-    pixels of a flattened image. Hidden axes are named in order of the forward pass, others in order of tensors.
+    An axis is a leaf; or a fixed product or concatenation of leaves that is a whole stored dimension, such as
+    the pixels of a flattened image. Hidden axes are named in order of the forward pass, others of tensors.
 
     Args:
         trace: the finished trace.

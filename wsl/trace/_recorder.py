@@ -5,46 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
-from typing import Any
 
 from torch import Tensor, nn
 
 from wsl.trace._axes import Dim, Reason, ReasonKind, fix, fresh, size_of
 from wsl.trace._facts import Constancy, Facts, Value
+from wsl.trace._operators import Call
 from wsl.trace._unify import cut, regroup, unify
-from wsl.trace._values import ValueTable, iterate_tensors
+from wsl.trace._values import ValueTable
 
 
 class Unsupported(Exception):  # noqa: N818
     """Raised by a rule that cannot describe a call; the call is then treated as an unknown operator."""
-
-
-class Call:
-    """One call of an operator, with arguments by their names in the operator's schema."""
-
-    __slots__ = ("_arguments", "name", "out")
-
-    def __init__(self, name: str, arguments: dict[str, Any]) -> None:
-        self.name = name
-        self.out: Any = None
-        self._arguments = arguments
-
-    def __getitem__(self, name: str) -> Any:
-        return self._arguments[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """An argument that not all overloads have."""
-        return self._arguments.get(name, default)
-
-    @property
-    def tensors(self) -> list[Tensor]:
-        """All tensor arguments, in order."""
-        return list(iterate_tensors(self._arguments.values()))
-
-    @property
-    def outs(self) -> list[Tensor]:
-        """All tensors that the operator returned."""
-        return list(iterate_tensors([self.out]))
 
 
 class Recorder:
@@ -54,7 +26,6 @@ class Recorder:
         facts: what operators do to their operands.
         produced: dims that layers make, with the prefix of their axes' names, in order of the forward pass.
         features: dims that layers contract or normalise: neurons, not positions.
-        unknown: operators that no rule describes, with the module in which they ran.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -64,7 +35,7 @@ class Recorder:
         self.features: list[Dim] = []
         self._operator = ""
         self._where: str | None = None
-        self._paths = {id(part): path for path, part in module.named_modules()}
+        self._paths = {id(part): path or type(module).__name__ for path, part in module.named_modules()}
 
     def begin(self, operator: str) -> None:
         """Name the operator that runs now; reasons will cite it."""
@@ -78,6 +49,7 @@ class Recorder:
             return self._unseen(tensor)
         if value.uses is not None:
             value.uses.append(Value(fresh(tensor.shape), value.constancy))
+            value.uses[-1].is_use = True
             return value.uses[-1]
         for dim in value.indexes:
             self.fix(dim)
@@ -130,19 +102,12 @@ class Recorder:
             return list(self.fixed(sizes))
         return pieces
 
-    def escape(self, value: Value, route: str) -> None:
-        """Fix everything that a value carries, because it leaves torch by ``route``."""
-        self.begin(route)
-        for dim in value.dims:
-            self.fix(dim)
-        self.facts.opaque(value)
-
     def _unseen(self, tensor: Tensor) -> Value:
         """A tensor that no traced operator made: a constant. What shares its storage is out of sight."""
-        operator = self._operator
         for value in self.values.sharing(tensor):
-            self.escape(value, f"a view made out of sight of {operator}")
-        self.begin(operator)
+            for dim in value.dims:
+                self.fix(dim)
+            self.facts.opaque(value)
         reason = Reason("constant", f"a constant tensor of {self.reason().text}")
         return self.values.set(tensor, Value(fresh(tensor.shape, reason), "constant"))
 
@@ -153,7 +118,7 @@ class Recorder:
             if code.co_argcount:
                 path = self._paths.get(id(frame.f_locals.get(code.co_varnames[0])))
                 if path is not None:
-                    return f" in {path}" if path else ""
+                    return f" in {path}"
             frame = frame.f_back
         return ""
 

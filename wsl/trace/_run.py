@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,15 +12,17 @@ from wsl.spec import WeightSpec
 from wsl.trace._axes import AxisVariable, Reason, fix
 from wsl.trace._emit import emit
 from wsl.trace._facts import Constancy, Value, values_of
-from wsl.trace._mode import EscapeMode, OperatorMode, UnknownOperatorError
+from wsl.trace._inputs import doubled, nested_tensors
+from wsl.trace._mode import EscapeMode, NotTraceableError, OperatorMode
 from wsl.trace._recorder import Recorder
 from wsl.trace._state import ModuleState
+from wsl.trace._values import storage_key
 
 _STATISTICS = ("running_mean", "running_var")
 
 
 class TraceError(ValueError):
-    """A module cannot be traced: it does not run on the example inputs, or strictness forbids what it does."""
+    """A module cannot be traced: it does not run on the example inputs, or is forbidden to by ``strict``."""
 
 
 def trace(
@@ -29,24 +31,25 @@ def trace(
     kwargs: Mapping[str, Any] | None = None,
     strict: bool = False,
 ) -> WeightSpec:
-    """Derive the specification of ``module`` by running it once and following every dimension of every tensor.
+    """Derive the specification of ``module`` by running it once and following every dimension of its tensors.
 
-    Each operator says which axes it makes equal. What it does not say, and every operator that no rule
+    Each operator says which axes it makes equal. Whatever it cannot say, and every operator that no rule
     describes, fixes the axes that it touches: the specification never claims a symmetry that the function
-    lacks, and its notes name the operator and the module that fixed a hidden axis. The module runs in evaluation mode
-    without gradients, and is left exactly as it was. A branch that depends on data is traced as it was taken.
+    lacks, and its notes name the operator and the module that fixed a hidden axis. The module runs in
+    evaluation mode without gradients, and is left exactly as it was. Where control flow depends on data, the
+    branch that the example takes is traced.
 
     Args:
-        module: any network; its parameters and running statistics make up the specification. Other float
-            buffers are constants, which fix the axes that they touch.
+        module: any network. Its parameters and running statistics make up the specification; other buffers
+            are constants, which fix the axes that they touch.
         example_inputs: a tensor, or a tuple of positional inputs. If the leading dimension of all input
-            tensors is 1, they are repeated to a batch of 2 where the module accepts it: a batch of 1 could
+            tensors is 1, they are repeated to a batch of 2 where the module accepts that: a batch of 1 could
             not be told apart from dimensions that are 1 for another reason.
         kwargs: keyword inputs.
-        strict: raise at the first operator that no rule describes.
+        strict: raise where an operator without a rule, or a value that leaves torch, would fix an axis.
 
     Returns:
-        The specification: axes, blocks, scaling symmetries, notes.
+        The specification: axes, tensors, scaling symmetries, notes.
 
     Raises:
         TraceError: arguments of the wrong type; the module does not run on them, or returns no tensor; an
@@ -56,12 +59,11 @@ def trace(
         raise TraceError(f"expected a torch.nn.Module, got {type(module).__name__}.")
     inputs = _positional(example_inputs)
     keywords = dict(kwargs or {})
-    doubled = _doubled((inputs, keywords))
-    if doubled is not None:
+    if (twice := doubled((inputs, keywords))) is not None:
         try:
-            return _trace(module, *doubled, strict)
+            return _trace(module, twice[0], twice[1], strict)
         except TraceError as err:
-            if isinstance(err.__cause__, UnknownOperatorError):
+            if isinstance(err.__cause__, NotTraceableError):
                 raise
     return _trace(module, inputs, keywords, strict)
 
@@ -69,19 +71,16 @@ def trace(
 def _trace(module: nn.Module, inputs: tuple[Any, ...], keywords: dict[str, Any], strict: bool) -> WeightSpec:
     recorder = Recorder(module)
     state = _declare_state(module, recorder)
-    for tensor in _tensors((inputs, keywords)):
+    for tensor in nested_tensors((inputs, keywords)):
         recorder.values.set(tensor, _whole(tensor, Reason("input", "an input"), "input"))
-    outputs = _run(module, inputs, keywords, recorder, strict)
-    for tensor in outputs:
+    for tensor in _run(module, inputs, keywords, recorder, strict):
         value = recorder.value(tensor)
         for dim in value.dims:
             fix(dim, Reason("output", "an output"))
         recorder.facts.opaque(value)
     read = {id(value) for fact in recorder.facts for value in values_of(fact)}
-    for value in state.values():
-        if id(value) not in read:
-            for dim in value.dims:
-                fix(dim, Reason("unused", "not used in the forward pass"))
+    for dim in (dim for value in state.values() if id(value) not in read for dim in value.dims):
+        fix(dim, Reason("unused", "not used in the forward pass"))
     return emit(recorder, state)
 
 
@@ -94,22 +93,23 @@ def _run(
         try:
             with EscapeMode(operators), operators:
                 result = module(*inputs, **keywords)
-        except UnknownOperatorError as err:
+        except NotTraceableError as err:
             raise TraceError(
-                f"no rule describes operator {err}.\n  Without strict=True the axes that it touches are fixed, "
-                "and the specification's notes say so."
+                f"no rule describes {err}.\n  Without strict=True the axes that it touches are fixed, and the "
+                "notes of the specification say so."
             ) from err
         except Exception as err:
-            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in _tensors((inputs, keywords)))
+            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in nested_tensors((inputs, keywords)))
             raise TraceError(
-                f"the module failed to run on the example inputs of shapes {shapes or 'none'}: "
-                f"{type(err).__name__}: {err}\n  Give example_inputs (and kwargs) on which module(*example_inputs) "
-                "works, on the module's device and in its dtype."
+                f"{type(module).__name__} fails to run on inputs of shapes {shapes or 'none'}: "
+                f"{type(err).__name__}: {err}\n  Give example_inputs (and kwargs) on which "
+                "module(*example_inputs, **kwargs) works, on the module's device and in its dtype."
             ) from err
-    outputs = list(_tensors(result))
+    outputs = list(nested_tensors(result))
     if not outputs:
         raise TraceError(
-            f"the module returned {type(result).__name__} without any tensor, which has no axes."
+            f"{type(module).__name__} returns {type(result).__name__} without any tensor; a specification "
+            "describes a function of tensors."
         )
     return outputs
 
@@ -117,29 +117,26 @@ def _run(
 def _declare_state(module: nn.Module, recorder: Recorder) -> dict[str, Value]:
     """Values of parameters and running statistics in ``state_dict`` order; tied ones have the same value."""
     state: dict[str, Value] = {}
-    shared: dict[tuple[Any, ...], Value] = {}
+    shared: dict[tuple[object, ...], Value] = {}
     for path, part in module.named_modules(remove_duplicate=False):
-        own = [*part._parameters.items(), *part._buffers.items()]
-        for key, tensor in own:
+        for key, tensor in (*part._parameters.items(), *part._buffers.items()):
             name = f"{path}.{key}" if path else key
             if tensor is None:
                 continue
             if nn.parameter.is_lazy(tensor):
                 raise TraceError(f"{name} is not initialised yet; run the module once before tracing it.")
-            identity = (
-                tensor.untyped_storage()._cdata,
-                tensor.storage_offset(),
-                tensor.shape,
-                tensor.stride(),
-            )
+            identity: tuple[object, ...] = (id(tensor),)
+            if tensor.layout is torch.strided:
+                identity = (storage_key(tensor), tensor.storage_offset(), tensor.shape, tensor.stride())
             value = shared.get(identity)
-            if key in part._parameters or key in _STATISTICS:
+            carries = tensor.is_floating_point() or tensor.is_complex()
+            if carries and (key in part._parameters or key in _STATISTICS):
                 if not tensor.numel():
                     raise TraceError(f"{name} has shape {tuple(tensor.shape)} and holds no entries.")
                 state[name] = value = value or _whole(tensor)
                 value.weight = True
             elif value is None:
-                value = _whole(tensor, Reason("constant", f"constant buffer {name}"), "constant")
+                value = _whole(tensor, Reason("constant", f"the constant buffer {name}"), "constant")
             recorder.values.set(tensor, value)
             shared[identity] = value
     return state
@@ -156,40 +153,6 @@ def _positional(example_inputs: object) -> tuple[Any, ...]:
     if isinstance(example_inputs, (tuple, list)):
         return tuple(example_inputs)
     raise TraceError(
-        f"example_inputs must be a tensor or a tuple of positional inputs, got {type(example_inputs).__name__}.\n"
-        "  Wrap arrays with torch.as_tensor; give keyword inputs as kwargs=."
+        "example_inputs must be a tensor or a tuple of positional inputs, got "
+        f"{type(example_inputs).__name__}.\n  Wrap arrays with torch.as_tensor; give keyword inputs as kwargs=."
     )
-
-
-def _doubled(inputs: Any) -> Any:
-    """Inputs repeated to a batch of 2, if the leading dimension of all of them is 1; else ``None``."""
-    tensors = list(_tensors(inputs))
-    if not tensors or any(tensor.dim() == 0 or tensor.shape[0] != 1 for tensor in tensors):
-        return None
-
-    def double(item: Any) -> Any:
-        if isinstance(item, Tensor):
-            return torch.cat([item, item])
-        if isinstance(item, dict):
-            return {key: double(entry) for key, entry in item.items()}
-        return type(item)(map(double, item)) if type(item) in (tuple, list) else item
-
-    return double(inputs)
-
-
-def _tensors(item: Any, seen: frozenset[int] = frozenset()) -> Iterator[Tensor]:
-    """The tensors in nested containers and objects."""
-    if isinstance(item, Tensor):
-        yield item
-        return
-    if id(item) in seen:
-        return
-    entries: Iterable[Any] = ()
-    if isinstance(item, Mapping):
-        entries = item.values()
-    elif isinstance(item, (tuple, list, set, frozenset)):
-        entries = item
-    elif hasattr(item, "__dict__") and not isinstance(item, (type, nn.Module)):
-        entries = list(vars(item).values())
-    for entry in entries:
-        yield from _tensors(entry, seen | {id(item)})

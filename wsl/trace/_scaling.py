@@ -1,23 +1,19 @@
-"""Scaling symmetries: which powers of one factor for each neuron, put on the tensors, leave the function unchanged.
+"""Scaling symmetries: which powers of one factor for each neuron leave the function unchanged.
 
-For every hidden axis the unknowns are exponents, one for each cell of each value that carries the axis: the cell is
-multiplied along the axis by ``s ** exponent``. Every fact is a set of linear equations between them. Inputs, outputs
-and constants have exponent 0. The solutions over the rationals are positive rescalings, those over GF(2) sign flips.
-
-Source: the exponents of ReLU networks are those of Dinh et al. 2017 (arXiv:1703.04933), signs of odd activations those
-of Chen et al. 1993; the equations are ours.
+For every hidden axis the unknowns are exponents, one for each cell of each value that carries the axis: the
+cell is multiplied along the axis by ``s ** exponent``. Every fact is a set of linear equations between them;
+inputs, outputs and constants have exponent 0. Solutions over the rationals are positive rescalings (known for
+ReLU networks from Dinh et al. 2017, arXiv:1703.04933), solutions over GF(2) are sign flips.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
 
-from wsl.trace._axes import AxisVariable, leaves, size_of
-from wsl.trace._cells import Cell, DimCell, cells, dim_cells
+from wsl.trace._axes import AxisVariable, leaves
+from wsl.trace._cells import Cell, cells, dim_cells
 from wsl.trace._facts import (
     Add,
     Apply,
@@ -25,15 +21,15 @@ from wsl.trace._facts import (
     Fact,
     Multiply,
     Opaque,
-    Operand,
     Rearrange,
     Value,
     operands_of,
     values_of,
 )
+from wsl.trace._joint import Variable, joint_cells
+from wsl.trace._solve import Number
 
-Variable = tuple[int, Hashable]
-Row = dict[Variable, Fraction]
+Row = dict[Variable, Number]
 
 
 class Equations:
@@ -44,10 +40,10 @@ class Equations:
         self.sign: list[Row] = []
 
     def require(
-        self, coefficients: Mapping[Variable, int | Fraction], *, positive: bool = True, sign: bool = True
+        self, coefficients: Mapping[Variable, Number], *, positive: bool = True, sign: bool = True
     ) -> None:
         """Add the equation that the sum of ``coefficient * exponent`` is zero."""
-        row = {variable: Fraction(c) for variable, c in coefficients.items() if c}
+        row = {variable: c for variable, c in coefficients.items() if c}
         if row and positive:
             self.positive.append(row)
         if row and sign:
@@ -60,14 +56,6 @@ class Equations:
 
 
 System = defaultdict[AxisVariable, Equations]
-
-
-class _Part(NamedTuple):
-    """One operand in a joint cell: its unknown, and the leaves along each label."""
-
-    operand: int
-    variable: Variable
-    along: dict[Hashable, tuple[AxisVariable, ...]]
 
 
 def collect_equations(facts: Iterable[Fact], hidden: set[AxisVariable]) -> System:
@@ -93,7 +81,7 @@ def collect_equations(facts: Iterable[Fact], hidden: set[AxisVariable]) -> Syste
 
 
 def _variables(value: Value, leaf: AxisVariable) -> list[Variable]:
-    return [(id(value), cell.index) for cell in cells(value) if leaf in cell.leaves]
+    return [(id(value), cell.key) for cell in cells(value) if leaf in cell.leaves]
 
 
 def _forbid(system: System, values: Iterable[Value], axes: Iterable[AxisVariable]) -> None:
@@ -115,15 +103,15 @@ def _rearrange(system: System, fact: Rearrange, touched: set[AxisVariable]) -> N
     values = (fact.source, fact.target)
     barred = _nested(values) | {leaf for side in sides for cell in side for leaf in _repeated(cell)}
     _forbid(system, values, touched & barred)
-    signatures = [[[leaf for leaf in cell.leaves if leaf.size > 1] for cell in side] for side in sides]
+    aligned = [cell.leaves for cell in sides[0]] == [cell.leaves for cell in sides[1]]
     for leaf in touched - barred:
         before, after = (
-            [(id(value), cell.index) for cell in side if leaf in cell.leaves]
+            [(id(value), cell.key) for cell in side if leaf in cell.leaves]
             for value, side in zip(values, sides, strict=True)
         )
-        if not before or not after:
+        if not before or not after or (leaf.size == 1 and not aligned and len(before + after) > 2):
             system[leaf].zero(before + after)
-        elif signatures[0] == signatures[1] and len(before) == len(after):
+        elif aligned:
             for a, b in zip(before, after, strict=True):
                 system[leaf].require({a: 1, b: -1})
         else:  # cells do not correspond one to one: the axis is scaled alike in all of them
@@ -144,7 +132,7 @@ def _cut(system: System, fact: Cut, touched: set[AxisVariable]) -> None:
         barred |= set(cell.leaves) if match is None or match.leaves != cell.leaves else _repeated(cell)
         if match is not None:
             for leaf in touched & set(cell.leaves) - barred:
-                system[leaf].require({(id(fact.part), cell.index): 1, (id(fact.whole), match.index): -1})
+                system[leaf].require({(id(fact.part), cell.key): 1, (id(fact.whole), match.key): -1})
     _forbid(system, values, touched & barred)
 
 
@@ -152,7 +140,7 @@ def _labelled(
     system: System, fact: Multiply | Add | Apply, values: list[Value], touched: set[AxisVariable]
 ) -> None:
     operands = operands_of(fact)
-    joint = _joint_cells(operands)
+    joint = joint_cells(operands)
     if joint is None:
         return _forbid(system, values, touched)
     barred = _nested(values)
@@ -169,50 +157,9 @@ def _labelled(
             if twice or len({label for _, label in carriers}) > 1 or leaf in barred:
                 system[leaf].zero(part.variable for part, _ in carriers)
                 continue
-            label = carriers[0][1]
             carried = [part.variable if any(part is p for p, _ in carriers) else None for part in parts]
             relate(system[leaf], fact, carried)
     return None
-
-
-def _joint_cells(operands: Sequence[Operand]) -> Iterator[list[_Part]] | None:
-    """Cells of all operands at once, one term for each label; ``None`` if their terms do not fit."""
-    sizes: dict[Hashable, int] = {}
-    for value, labels in operands:
-        for label, dim in zip(labels, value.dims, strict=True):
-            sizes[label] = max(sizes.get(label, 1), size_of(dim))
-    terms: dict[Hashable, int] = {}
-    ranges: dict[Hashable, list[tuple[int, int]]] = {}
-    pieces: list[list[tuple[Hashable, tuple[DimCell, ...]]]] = []
-    for p, (value, labels) in enumerate(operands):
-        pieces.append([])
-        for d, (label, dim) in enumerate(zip(labels, value.dims, strict=True)):
-            # A dim of size 1 that is broadcast, or tied to nothing, has a label of its own.
-            own = label if label is not None and size_of(dim) == sizes[label] else ("own", p, d)
-            found = dim_cells(dim)
-            here = [(cell.start, cell.stop) for cell in found]
-            if ranges.setdefault(own, here) != here:
-                return None
-            terms[own] = len(found)
-            pieces[p].append((own, found))
-    return _enumerate(operands, pieces, terms)
-
-
-def _enumerate(
-    operands: Sequence[Operand],
-    pieces: list[list[tuple[Hashable, tuple[DimCell, ...]]]],
-    terms: dict[Hashable, int],
-) -> Iterator[list[_Part]]:
-    for chosen in itertools.product(*(range(count) for count in terms.values())):
-        at = dict(zip(terms, chosen, strict=True))
-        yield [
-            _Part(
-                p,
-                (id(operand.value), tuple(at[label] for label, _ in pieces[p])),
-                {label: found[at[label]].leaves for label, found in pieces[p]},
-            )
-            for p, operand in enumerate(operands)
-        ]
 
 
 def _relate_product(equations: Equations, fact: Fact, carried: list[Variable | None]) -> None:

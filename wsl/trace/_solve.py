@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
 V = TypeVar("V", bound=Hashable)
-Row = dict[V, Fraction]
+Number = int | Fraction
+Row = dict[V, Number]
 
 
 def solutions(
-    rows: Iterable[Mapping[V, Fraction]], wanted: Sequence[V], *, mod2: bool = False
+    rows: Iterable[Mapping[V, Number]], wanted: Sequence[V], *, mod2: bool = False
 ) -> list[dict[V, int]]:
     """A basis of the solutions, restricted to the ``wanted`` unknowns.
 
@@ -24,40 +25,41 @@ def solutions(
     Returns:
         Integer vectors in reduced echelon form, each as a mapping of the wanted unknowns that are not zero.
     """
-    reduce = (lambda c: c % 2) if mod2 else (lambda c: c)
     rank = {unknown: i for i, unknown in enumerate(wanted)}
     pivots: dict[V, Row[V]] = {}
     for equation in rows:
-        row = _clean(equation, reduce)
+        row = {unknown: c % 2 if mod2 else c for unknown, c in equation.items() if not mod2 or c % 2}
         while hit := next((unknown for unknown in row if unknown in pivots), None):
-            row = _subtract(row, pivots[hit], row[hit], reduce)
+            row = _subtract(row, pivots[hit], row[hit], mod2)
         if row:
             # Unknowns that are not wanted go first, so that equations among the wanted ones remain.
-            pivot = max(row, key=lambda unknown: math.inf if unknown not in rank else rank[unknown])
-            pivots[pivot] = _clean({u: c / row[pivot] for u, c in row.items()}, reduce)
+            pivot = max(row, key=lambda unknown: rank.get(unknown, math.inf))
+            pivots[pivot] = {unknown: _quotient(c, row[pivot]) for unknown, c in row.items()}
     kept = {unknown: row for unknown, row in pivots.items() if unknown in rank}
     for pivot in reversed(kept):  # later pivots may occur in earlier rows
         for other in kept:
             if other != pivot and pivot in kept[other]:
-                kept[other] = _subtract(kept[other], kept[pivot], kept[other][pivot], reduce)
-    basis = []
-    for free in wanted:
-        if free in kept:
-            continue
-        vector = {free: Fraction(1)}
-        vector.update({u: reduce(-kept[u][free]) for u in wanted if u in kept and free in kept[u]})
-        scale = math.lcm(*(c.denominator for c in vector.values()))
-        basis.append({u: int(vector[u] * scale) for u in wanted if u in vector})
-    return basis
+                kept[other] = _subtract(kept[other], kept[pivot], kept[other][pivot], mod2)
+    return [_vector(free, wanted, kept, mod2) for free in wanted if free not in kept]
 
 
-def _clean(row: Mapping[V, Fraction], reduce: Callable[[Fraction], Fraction]) -> Row[V]:
-    reduced = {unknown: reduce(Fraction(c)) for unknown, c in row.items()}
-    return {unknown: c for unknown, c in reduced.items() if c}
+def _vector(free: V, wanted: Sequence[V], kept: Mapping[V, Row[V]], mod2: bool) -> dict[V, int]:
+    """The solution in which ``free`` is 1 and every other free unknown is 0, scaled to integers."""
+    vector: Row[V] = {free: 1}
+    vector.update({u: kept[u][free] if mod2 else -kept[u][free] for u in wanted if free in kept.get(u, {})})
+    scale = math.lcm(*(Fraction(c).denominator for c in vector.values()))
+    return {unknown: int(vector[unknown] * scale) for unknown in wanted if unknown in vector}
 
 
-def _subtract(row: Row[V], other: Row[V], factor: Fraction, reduce: Callable[[Fraction], Fraction]) -> Row[V]:
+def _subtract(row: Row[V], other: Row[V], factor: Number, mod2: bool) -> Row[V]:
     result = dict(row)
     for unknown, c in other.items():
-        result[unknown] = result.get(unknown, Fraction(0)) - factor * c
-    return _clean(result, reduce)
+        value = result.pop(unknown, 0) - factor * c
+        value = value % 2 if mod2 else value
+        if value:
+            result[unknown] = value
+    return result
+
+
+def _quotient(a: Number, b: Number) -> Number:
+    return a * b if b in (1, -1) else Fraction(a) / b

@@ -1,43 +1,57 @@
-"""The state of a module, kept during a trace and put back afterwards."""
+"""The state of a module and of the random generators, kept during a trace and put back afterwards."""
+
+from __future__ import annotations
 
 import itertools
+import random
+from contextlib import ExitStack
 from types import TracebackType
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+from wsl.trace._values import storage_key
 
 
 class ModuleState:
     """Puts a module into evaluation mode, and on exit back exactly as it was.
 
-    Restores training flags, buffers that were replaced, parameters and buffers that were written to (which
-    must be announced with :meth:`save`), and the random states.
+    Restores training flags, buffers, parameters that were written to (which must be announced with
+    :meth:`save`), and the global random states of torch, numpy and Python.
     """
 
     def __init__(self, module: nn.Module) -> None:
+        self._parts = list(module.modules())
         self._module = module
         self._saved: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        self._storages: dict[int, list[Tensor]] = {}
+        self._stored: dict[int, list[Tensor]] = {}
+        self._random = ExitStack()
 
-    def __enter__(self) -> "ModuleState":
-        self._training = [(part, part.training) for part in self._module.modules()]
-        self._buffers = [(part, dict(part._buffers)) for part in self._module.modules()]
+    def __enter__(self) -> ModuleState:
+        self._training = [part.training for part in self._parts]
+        self._buffers = [dict(part._buffers) for part in self._parts]
         tensors = [*self._module.parameters(), *self._module.buffers()]
         for tensor in tensors:
-            self._storages.setdefault(tensor.untyped_storage()._cdata, []).append(tensor)
-        devices = sorted({t.device.index or 0 for t in tensors if t.is_cuda})
-        self._random = torch.random.fork_rng(devices=devices)
-        self._random.__enter__()
-        self._fast_path = torch.backends.mha.get_fastpath_enabled()
-        torch.backends.mha.set_fastpath_enabled(False)
+            self._stored.setdefault(storage_key(tensor), []).append(tensor)
+        for buffer in self._module.buffers():
+            self.save(buffer)  # some operators update running statistics without saying so
+        devices = sorted({tensor.get_device() for tensor in tensors if tensor.is_cuda})
+        self._random.enter_context(torch.random.fork_rng(devices))
+        self._random.callback(random.setstate, random.getstate())
+        self._random.callback(np.random.set_state, np.random.get_state())
+        self._random.callback(
+            torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled()
+        )
+        torch.backends.mha.set_fastpath_enabled(False)  # it is one operator for a whole attention layer
         self._module.eval()
         return self
 
     def save(self, tensor: Tensor) -> None:
-        """Keep a copy of the parameter or buffer that ``tensor`` is a view of, if it is one."""
-        key = tensor.untyped_storage()._cdata
-        if key in self._storages and key not in self._saved:
-            self._saved[key] = [(stored, stored.detach().clone()) for stored in self._storages[key]]
+        """Keep a copy of the parameters or buffers that share the storage of ``tensor``, if there are any."""
+        key = storage_key(tensor)
+        if key in self._stored and key not in self._saved:
+            self._saved[key] = [(stored, stored.detach().clone()) for stored in self._stored[key]]
 
     def __exit__(
         self,
@@ -45,13 +59,12 @@ class ModuleState:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        torch.backends.mha.set_fastpath_enabled(self._fast_path)
-        for part, training in self._training:
+        for part, training, buffers in zip(self._parts, self._training, self._buffers, strict=True):
             part.training = training
-        for part, buffers in self._buffers:
             part._buffers.clear()
             part._buffers.update(buffers)
         with torch.no_grad():
             for stored, copy in itertools.chain.from_iterable(self._saved.values()):
-                stored.copy_(copy)
-        self._random.__exit__(kind, error, traceback)
+                if stored.is_meta or not torch.equal(stored, copy):
+                    stored.copy_(copy)
+        self._random.close()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from wsl.trace._axes import size_of
@@ -10,7 +11,7 @@ from wsl.trace._facts import Value
 
 
 class ValueTable:
-    """The value of every tensor that a run has met; keeps the tensors alive, so that identities stay unique."""
+    """The value of every tensor that a run has met; keeps them alive, so that identities are unique."""
 
     def __init__(self) -> None:
         self._entries: dict[int, tuple[Tensor, Value]] = {}
@@ -26,16 +27,16 @@ class ValueTable:
         shape = tuple(map(size_of, value.dims))
         assert shape == tuple(tensor.shape), f"dims of shape {shape} for a tensor of {tuple(tensor.shape)}"
         self._entries[id(tensor)] = (tensor, value)
-        self._storages.setdefault(_storage(tensor), []).append((tensor, value))
+        self._storages.setdefault(storage_key(tensor), []).append((tensor, value))
         return value
 
     def sharing(self, tensor: Tensor) -> list[Value]:
         """All values that tensors with the storage of ``tensor`` have or had."""
-        return [value for _, value in self._storages.get(_storage(tensor), [])]
+        return [value for _, value in self._storages.get(storage_key(tensor), [])]
 
     def has_alias(self, tensor: Tensor) -> bool:
         """Whether another tensor shares the storage of ``tensor``."""
-        return any(other is not tensor for other, _ in self._storages.get(_storage(tensor), []))
+        return any(other is not tensor for other, _ in self._storages.get(storage_key(tensor), []))
 
 
 def iterate_tensors(items: Iterable[Any]) -> Iterable[Tensor]:
@@ -47,5 +48,6 @@ def iterate_tensors(items: Iterable[Any]) -> Iterable[Tensor]:
             yield from iterate_tensors(item)
 
 
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+def storage_key(tensor: Tensor) -> int:
+    """Identity of the memory of ``tensor``; its own if it is not laid out in one piece."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)

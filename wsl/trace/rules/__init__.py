@@ -2,11 +2,14 @@
 
 from wsl.trace._recorder import Rule
 from wsl.trace.rules import (
+    arithmetic,
     convolution,
     elementwise,
     factory,
+    gating,
     linear,
     normalization,
+    parts,
     pooling,
     reduction,
     shape,
@@ -14,13 +17,16 @@ from wsl.trace.rules import (
 
 RULES: dict[str, Rule] = {
     **elementwise.RULES,
+    **arithmetic.RULES,
     **linear.RULES,
     **convolution.RULES,
     **normalization.RULES,
     **pooling.RULES,
     **reduction.RULES,
     **shape.RULES,
+    **parts.RULES,
     **factory.RULES,
+    **gating.RULES,
 }
 
 __all__ = ["RULES"]

@@ -2,7 +2,8 @@
 
 from wsl.trace._axes import AxisVariable, Dim, fix, is_fixed, size_of
 from wsl.trace._facts import Operand, Value, aligned
-from wsl.trace._recorder import Call, Recorder, Rule
+from wsl.trace._operators import Call
+from wsl.trace._recorder import Recorder, Rule
 
 
 def _variable(size: int) -> Dim:

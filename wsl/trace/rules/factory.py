@@ -2,7 +2,8 @@
 
 from wsl.trace._axes import Reason, fresh
 from wsl.trace._facts import Constancy
-from wsl.trace._recorder import Call, Recorder, Rule, Unsupported
+from wsl.trace._operators import Call
+from wsl.trace._recorder import Recorder, Rule, Unsupported
 
 # An empty tensor is written to before it is read, so that it counts as zeros.
 _ZEROS = (
@@ -11,8 +12,8 @@ _ZEROS = (
 )  # fmt: skip
 _FILLS = ("ones", "ones_like", "new_ones", "full", "full_like", "new_full", "scalar_tensor")
 _SEQUENCES = (
-    "arange", "linspace", "logspace", "eye", "tril_indices", "triu_indices", "hann_window", "randperm", "rand", "randn",
-    "randint", "rand_like", "randn_like", "randint_like",
+    "arange", "linspace", "logspace", "eye", "tril_indices", "triu_indices", "hann_window", "randperm",
+    "rand", "randn", "randint", "rand_like", "randn_like", "randint_like",
 )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ from torch import Tensor
 
 from wsl.trace._axes import Dim
 from wsl.trace._facts import Operand, Value, aligned
-from wsl.trace._recorder import Call, Recorder, Rule
+from wsl.trace._operators import Call
+from wsl.trace._recorder import Recorder, Rule
 
 _LABELS = {
     "mm": ("mk", "kn", "mn"),

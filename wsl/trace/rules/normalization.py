@@ -4,24 +4,21 @@ from torch import Tensor
 
 from wsl.trace._axes import AxisVariable, Dim
 from wsl.trace._facts import Operand, Value, aligned
-from wsl.trace._recorder import Call, Recorder, Rule
+from wsl.trace._operators import Call
+from wsl.trace._recorder import Recorder, Rule
 
 
 def _affine(trace: Recorder, x: Value, weight: Tensor | None, bias: Tensor | None, first: int) -> Value:
     """``x * weight + bias``, whose dims are those of ``x`` from ``first`` on."""
     labels = aligned(x).labels
-    for tensor in (weight, bias):
+    for tensor, combine in ((weight, trace.facts.multiply), (bias, trace.facts.add)):
         if tensor is None:
             continue
         value = trace.value(tensor)
         for i, dim in enumerate(value.dims):
             trace.unify(x.dims[first + i], dim)
         out = Value(x.dims)
-        operands = [aligned(x), Operand(value, labels[first : first + len(value.dims)])]
-        if tensor is weight:
-            trace.facts.multiply(operands, aligned(out))
-        else:
-            trace.facts.add(operands, aligned(out))
+        combine([aligned(x), Operand(value, labels[first : first + len(value.dims)])], aligned(out))
         x = out
     return x
 
@@ -68,7 +65,7 @@ def _batch_norm(trace: Recorder, call: Call) -> None:
     x = trace.value(call["input"])
     trace.features.append(x.dims[1])
     training = call.get("training", False)
-    mean, variance = call["running_mean"], call["running_var"]
+    mean, variance = call.get("running_mean"), call.get("running_var")
     for tensor in (mean, variance):
         if tensor is not None:
             trace.unify(x.dims[1], trace.value(tensor).dims[0])

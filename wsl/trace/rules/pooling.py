@@ -2,7 +2,8 @@
 
 from wsl.trace._axes import is_fixed
 from wsl.trace._facts import Operand
-from wsl.trace._recorder import Call, Recorder, Rule
+from wsl.trace._operators import Call
+from wsl.trace._recorder import Recorder, Rule
 
 _RANKS = {
     **{f"avg_pool{rank}d": rank for rank in (1, 2, 3)},

@@ -7,13 +7,23 @@ from torch import Tensor
 
 from wsl.trace._axes import Dim
 from wsl.trace._facts import Operand, Value, aligned
-from wsl.trace._recorder import Call, Recorder, Rule
+from wsl.trace._operators import Call
+from wsl.trace._recorder import Recorder, Rule
 
 _LINEAR = ("sum", "mean", "nansum")
-_HOMOGENEOUS = ("amax", "amin", "max", "min", "std", "linalg_vector_norm")
-_OTHER = ("var", "prod", "any", "all", "logsumexp", "aminmax")
-_ORDERED = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "flip", "roll", "sort", "topk")
-_ORDERED += ("argmax", "argmin", "argsort")
+_DEGREES = {
+    "amax": 1,
+    "amin": 1,
+    "max": 1,
+    "min": 1,
+    "aminmax": 1,
+    "std": 1,
+    "var": 2,
+    "linalg_vector_norm": 1,
+}
+_OTHER = ("prod", "any", "all", "logsumexp", "std_mean", "var_mean")
+_SCANS = ("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
+_ORDERED = (*_SCANS, "flip", "roll", "sort", "topk", "argmax", "argmin", "argsort")
 
 
 def _dims(argument: Any, rank: int) -> tuple[int, ...]:
@@ -38,8 +48,8 @@ def _reduction(trace: Recorder, call: Call) -> None:
     operand, out = Operand(x, tuple(range(rank))), Operand(values[0], labels)
     if call.name in _LINEAR:
         trace.facts.multiply([operand], out)
-    elif call.name in _HOMOGENEOUS:
-        trace.facts.apply(operand, out, degree=1)
+    elif call.name in _DEGREES and call.get("ord") != 0:
+        trace.facts.apply(operand, out, degree=_DEGREES[call.name])
     else:
         trace.facts.opaque(x, values[0])
     trace.facts.opaque(*values[1:])
@@ -71,8 +81,9 @@ def _ordered(trace: Recorder, call: Call) -> None:
         trace.fix(x.dims[i])
     for tensor in call.outs:
         kept = range(rank) if tensor.dim() == rank else [i for i in range(rank) if i not in along]
+        replaced = () if call.name in _SCANS else along
         dims = [
-            trace.fixed([size])[0] if i in along else x.dims[i]
+            trace.fixed([size])[0] if i in replaced else x.dims[i]
             for i, size in zip(kept, tensor.shape, strict=True)
         ]
         out = trace.assign(tensor, dims)
@@ -84,7 +95,7 @@ def _ordered(trace: Recorder, call: Call) -> None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys((*_LINEAR, *_HOMOGENEOUS, *_OTHER), _reduction),
+    **dict.fromkeys((*_LINEAR, *_DEGREES, *_OTHER), _reduction),
     **dict.fromkeys(("max", "min"), _extremum),
     **dict.fromkeys(_ORDERED, _ordered),
 }

@@ -1,0 +1,61 @@
+"""The cells of several operands at once, where dimensions of equal labels are indexed together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+from wsl.trace._axes import AxisVariable, size_of
+from wsl.trace._cells import DimCell, dim_cells
+from wsl.trace._facts import Operand
+
+Variable = tuple[int, Hashable]
+
+
+class Part(NamedTuple):
+    """One operand in a joint cell: its unknown, and the leaves along each label."""
+
+    operand: int
+    variable: Variable
+    along: dict[Hashable, tuple[AxisVariable, ...]]
+
+
+def joint_cells(operands: Sequence[Operand]) -> Iterator[list[Part]] | None:
+    """Cells of all operands at once, one term for each label; ``None`` if their terms do not fit."""
+    sizes: dict[Hashable, int] = {}
+    for value, labels in operands:
+        for label, dim in zip(labels, value.dims, strict=True):
+            sizes[label] = max(sizes.get(label, 1), size_of(dim))
+    terms: dict[Hashable, int] = {}
+    ranges: dict[Hashable, list[tuple[int, int]]] = {}
+    pieces: list[list[tuple[Hashable, tuple[DimCell, ...]]]] = []
+    for p, (value, labels) in enumerate(operands):
+        pieces.append([])
+        for d, (label, dim) in enumerate(zip(labels, value.dims, strict=True)):
+            # A dim of size 1 that is broadcast, or tied to nothing, has a label of its own.
+            own = label if label is not None and size_of(dim) == sizes[label] else ("own", p, d)
+            found = dim_cells(dim)
+            here = [(cell.start, cell.stop) for cell in found]
+            if ranges.setdefault(own, here) != here:
+                return None
+            terms[own] = len(found)
+            pieces[p].append((own, found))
+    return _enumerate(operands, pieces, terms)
+
+
+def _enumerate(
+    operands: Sequence[Operand],
+    pieces: list[list[tuple[Hashable, tuple[DimCell, ...]]]],
+    terms: dict[Hashable, int],
+) -> Iterator[list[Part]]:
+    for chosen in itertools.product(*(range(count) for count in terms.values())):
+        at = dict(zip(terms, chosen, strict=True))
+        yield [
+            Part(
+                p,
+                (id(operand.value), tuple(at[label] for label, _ in pieces[p])),
+                {label: found[at[label]].leaves for label, found in pieces[p]},
+            )
+            for p, operand in enumerate(operands)
+        ]
