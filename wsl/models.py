@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-__all__ = ["FourierMLP", "Sine", "Siren", "coordinate_grid"]
+__all__ = ["FourierMLP", "Sine", "Siren", "coordinate_grid", "fourier_features"]
 
 
 class Sine(nn.Module):
@@ -125,17 +125,26 @@ class FourierMLP(nn.Module):
                 assert isinstance(layer, nn.Linear)
                 _draw(layer, math.sqrt(6 / layer.in_features), generator)
 
-    def features(self, x: Tensor) -> Tensor:
-        """Fourier features ``(..., 2 * frequencies)`` of points ``(..., in_features)``."""
-        angles = 2 * math.pi * (x @ self.frequency_matrix.T)
-        return torch.cat([angles.sin(), angles.cos()], dim=-1)
-
     def forward(self, x: Tensor) -> Tensor:
-        x = self.features(x)
+        x = fourier_features(x, self.frequency_matrix)
         for layer, activation in zip(self.layers, self.activations, strict=False):
             x = activation(layer(x))
         out: Tensor = self.layers[-1](x)
         return out
+
+
+def fourier_features(x: Tensor, frequencies: Tensor) -> Tensor:
+    """Features ``[sin(2 pi F x), cos(2 pi F x)]`` of points.
+
+    Args:
+        x: ``(..., n)``.
+        frequencies: ``F``, ``(f, n)``.
+
+    Returns:
+        ``(..., 2 f)``.
+    """
+    angles = 2 * math.pi * (x @ frequencies.T)
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
 
 def coordinate_grid(

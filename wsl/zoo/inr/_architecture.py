@@ -143,7 +143,7 @@ class FourierConfig(InrArchitecture):
         )
 
     def stack(self, channels: int) -> FourierStack:
-        return FourierStack(FourierMLP(**self._arguments(channels)), self.hidden, channels)
+        return FourierStack(FourierMLP(**self._arguments(channels)).frequency_matrix, self.hidden, channels)
 
     def initial_rows(self, seeds: Sequence[int], channels: int) -> Tensor:
         return _drawn_rows(FourierMLP(**self._arguments(channels)), seeds)

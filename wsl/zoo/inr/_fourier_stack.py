@@ -5,28 +5,27 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from wsl.models import FourierMLP
+from wsl.models import fourier_features
 from wsl.zoo.inr._points import Axes
 from wsl.zoo.inr._stack import NetworkStack
 
 
 class FourierStack(NetworkStack):
-    """M networks like ``module``; the Fourier features are computed once for all of them.
+    """M :class:`wsl.models.FourierMLP`; the Fourier features are computed once for all of them.
 
     Args:
-        module: any network of the architecture; gives the frequencies.
+        frequencies: the constant ``frequency_matrix`` of the networks, ``(f, 2)``.
         hidden: widths of the hidden layers.
         channels: output channels.
     """
 
-    def __init__(self, module: FourierMLP, hidden: Sequence[int], channels: int) -> None:
-        super().__init__((2 * len(module.frequency_matrix), *hidden, channels))
-        self._module = module
+    def __init__(self, frequencies: Tensor, hidden: Sequence[int], channels: int) -> None:
+        super().__init__((2 * len(frequencies), *hidden, channels))
+        self._frequencies = frequencies
 
     def outputs(self, rows: Tensor, axes: Axes) -> Tensor:
         tensors = self.tensors(rows)
-        features = self._module.features(axes.points().to(self._module.frequency_matrix.dtype))
-        x = features.T.to(rows.dtype).expand(len(rows), -1, -1)
+        x = fourier_features(axes.points(), self._frequencies.to(rows.dtype)).T.expand(len(rows), -1, -1)
         for weight, bias in zip(tensors[0:-2:2], tensors[1:-2:2], strict=True):
             x = torch.baddbmm(bias[..., None], weight, x).relu()
         return torch.baddbmm(tensors[-1][..., None], tensors[-2], x)

@@ -1,0 +1,197 @@
+"""Building INR zoos: columns, views, resuming, workers, rendering, configuration files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from jsonargparse import ArgumentParser
+
+from wsl.zoo import ShardedBuild, Zoo, ZooError, render
+from wsl.zoo.inr import (
+    ArrayImages,
+    DigitsImages,
+    FitRecipe,
+    FourierConfig,
+    SirenConfig,
+    build_inr_zoo,
+)
+
+SIREN = SirenConfig(hidden=(8, 8), w0=10.0)
+QUICK = FitRecipe(steps=40)
+CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "zoo").glob("*_inr.yaml"))
+
+
+def build(out, **changes):
+    arguments = {
+        "source": DigitsImages(),
+        "architecture": SIREN,
+        "recipe": QUICK,
+        "limit": 30,
+        "shard_rows": 8,
+    }
+    return build_inr_zoo(out, **{**arguments, "progress": False, **changes})
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("zoo") / "z.h5", views=2)
+
+
+def test_rows_and_columns(zoo):
+    columns = zoo.metadata
+    assert len(zoo) == 60
+    assert set(columns) == {"image", "label", "view", "seed", "steps", "psnr", "psnr_offgrid"}
+    assert columns["image"].tolist() == list(range(30)) * 2
+    assert columns["view"].tolist() == [0] * 30 + [1] * 30
+    assert np.array_equal(columns["label"], np.tile(DigitsImages().load().labels[:30], 2))
+    assert len(set(columns["seed"])) == 60
+    assert {axis.name for axis in zoo.spec.hidden_axes} == {"h1", "h2"}
+
+
+def test_views_of_an_image_share_a_split(zoo):
+    images = [set(zoo.metadata["image"][zoo.split(name)]) for name in ("train", "val", "test")]
+    assert sum(map(len, images)) == 30
+    assert len(set.union(*images)) == 30
+
+
+def test_rendering_gives_the_images_at_the_recorded_psnr(zoo):
+    rows = [3, 40, 0]
+    rendered = render(zoo, rows, batch=2).double()
+    images = DigitsImages().load().signals([3, 10, 0])[:, 0].double()
+    # Clipping to [0, 1] can only bring the rendering nearer to the image.
+    found = -10 * torch.log10((rendered - images).square().mean((1, 2)))
+    recorded = torch.from_numpy(zoo.metadata["psnr"][rows])
+    assert (found >= recorded - 1e-3).all()
+    assert (found < recorded + 4).all()
+    assert (recorded > 15).all()
+
+
+def test_render_of_no_rows_and_of_all(zoo):
+    assert render(zoo, []).shape == (0, 8, 8)
+    assert render(zoo).shape == (60, 8, 8)
+    torch.testing.assert_close(render(zoo)[5], render(zoo, [5])[0])
+
+
+def test_workers_do_not_change_the_file(zoo, tmp_path):
+    for workers in (1, 3):
+        again = build(tmp_path / f"{workers}.h5", views=2, workers=workers)
+        assert again.path.read_bytes() == zoo.path.read_bytes()
+
+
+def test_interrupted_builds_resume_to_the_same_file(zoo, tmp_path, monkeypatch):
+    stored, write = [], ShardedBuild.write
+
+    def interrupted(self, shard, weights, metadata):
+        if len(stored) == 3:
+            raise KeyboardInterrupt
+        write(self, shard, weights, metadata)
+        stored.append(shard)
+
+    monkeypatch.setattr(ShardedBuild, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / "z.h5", views=2)
+    assert not (tmp_path / "z.h5").exists()
+
+    def counted(self, shard, weights, metadata):
+        assert shard not in stored, "fitted twice"
+        write(self, shard, weights, metadata)
+
+    monkeypatch.setattr(ShardedBuild, "write", counted)
+    assert build(tmp_path / "z.h5", views=2).path.read_bytes() == zoo.path.read_bytes()
+
+
+def test_finished_zoos_are_returned_and_others_refused(zoo):
+    assert build(zoo.path, views=2).fingerprint == zoo.fingerprint
+    with pytest.raises(ZooError, match="steps"):
+        build(zoo.path, views=2, recipe=FitRecipe(steps=41))
+
+
+def test_weights_of_an_image_do_not_depend_on_views_or_limit(zoo, tmp_path):
+    alone = build(tmp_path / "z.h5", views=1, limit=20)
+    assert np.array_equal(alone.metadata["seed"], zoo.metadata["seed"][:20])
+    np.testing.assert_allclose(alone.matrix(range(20)), zoo.matrix(range(20)), rtol=1e-2, atol=1e-3)
+
+
+def test_another_seed_gives_other_networks(zoo, tmp_path):
+    other = build(tmp_path / "z.h5", views=2, seed=1)
+    assert not set(other.metadata["seed"]) & set(zoo.metadata["seed"])
+
+
+def test_shared_initialisation(tmp_path):
+    zoo = build(tmp_path / "z.h5", shared_initialisation=True, recipe=FitRecipe(steps=1, learning_rate=1e-6))
+    assert len(set(zoo.metadata["seed"])) == 1
+    assert np.ptp(zoo.matrix(), axis=0).max() < 1e-5
+    assert zoo.provenance["initialisation"] == "shared"
+    with pytest.raises(ZooError, match="views is 2"):
+        build(tmp_path / "y.h5", shared_initialisation=True, views=2)
+
+
+def test_colour_fourier_networks_in_half_precision(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 4, 5, 3), dtype=np.uint8)
+    np.save(tmp_path / "a.npy", pixels)
+    zoo = build(
+        tmp_path / "z.h5",
+        source=ArrayImages(tmp_path / "a.npy"),
+        architecture=FourierConfig(hidden=(16,), frequencies=8),
+        recipe=FitRecipe(steps=150, learning_rate=3e-2, half_pixel_phases=False),
+        dtype="float16",
+        limit=None,
+    )
+    assert "label" not in zoo.metadata
+    assert zoo.forward.channels == 3
+    rendered = render(zoo, [7])
+    assert rendered.shape == (1, 4, 5, 3)
+    assert np.abs(rendered[0].numpy() - pixels[7] / 255).mean() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"views": 0}, "views"),
+        ({"limit": 0}, "limit"),
+        ({"workers": 0}, "workers"),
+        ({"source": ArrayImages(Path("nowhere.npy"))}, "nowhere"),
+        ({"splits": {"train": 0.5}}, "sum to 1"),
+        ({"dtype": "int8"}, "int8"),
+    ],
+)
+def test_unusable_arguments_write_nothing(tmp_path, changes, said):
+    with pytest.raises(ZooError, match=said):
+        build(tmp_path / "z.h5", **changes)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [{"hidden": ()}, {"w0": -1.0}, {"output_scale": 0.0}])
+def test_unusable_architectures_are_refused(arguments):
+    with pytest.raises(ZooError, match=next(iter(arguments))):
+        SirenConfig(**arguments)
+
+
+def test_progress_goes_to_stderr(tmp_path, capsys):
+    build(tmp_path / "z.h5", progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "30/30" in captured.err
+    assert "dB" in captured.err
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_configuration_files_hold_the_builder_s_arguments(path):
+    parser = ArgumentParser()
+    parser.add_function_arguments(build_inr_zoo, skip={"out"})
+    arguments = parser.instantiate(parser.parse_object(yaml.safe_load(path.read_text())))
+    assert {"source", "architecture", "recipe"} <= set(yaml.safe_load(path.read_text()))
+    assert isinstance(arguments.recipe, FitRecipe)
+
+
+def test_digits_configuration_builds(tmp_path):
+    parser = ArgumentParser()
+    parser.add_function_arguments(build_inr_zoo, skip={"out"})
+    config = yaml.safe_load(next(path for path in CONFIGS if "digits" in path.name).read_text())
+    arguments = parser.instantiate(parser.parse_object({**config, "limit": 40, "views": 1}))
+    zoo = build_inr_zoo(tmp_path / "z.h5", **{**arguments.as_dict(), "progress": False})
+    assert isinstance(zoo, Zoo)
+    assert np.median(zoo.metadata["psnr"]) >= 35
+    assert np.median(zoo.metadata["psnr_offgrid"]) >= 30

@@ -1,0 +1,177 @@
+"""Image sources: what they read, and what they say about files that they cannot read."""
+
+import gzip
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from wsl.zoo import ZooError
+from wsl.zoo.inr import ArrayImages, DigitsImages, FolderImages, IdxImages, ImageSet
+
+PIXELS = np.arange(3 * 4 * 5, dtype=np.uint8).reshape(3, 4, 5)
+LABELS = np.array([2, 0, 1], dtype=np.uint8)
+
+
+def idx(array):
+    sizes = b"".join(n.to_bytes(4, "big") for n in array.shape)
+    return bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
+
+
+@pytest.fixture(params=["", ".gz"], ids=["plain", "gzipped"])
+def idx_folder(tmp_path, request):
+    pack = gzip.compress if request.param else bytes
+    (tmp_path / f"train-images-idx3-ubyte{request.param}").write_bytes(pack(idx(PIXELS)))
+    (tmp_path / f"train-labels-idx1-ubyte{request.param}").write_bytes(pack(idx(LABELS)))
+    return tmp_path
+
+
+def test_digits():
+    images = DigitsImages().load()
+    assert (len(images), images.grid, images.channels) == (1797, (8, 8), 1)
+    assert images.pixels.max() == 1
+    assert np.bincount(images.labels).min() > 150
+
+
+def test_idx(idx_folder):
+    images = IdxImages(idx_folder).load()
+    assert np.array_equal(images.pixels, PIXELS)
+    assert images.labels.tolist() == [2, 0, 1]
+
+
+def test_idx_without_labels(idx_folder):
+    next(idx_folder.glob("*labels*")).unlink()
+    assert IdxImages(idx_folder).load().labels is None
+
+
+def test_idx_truncated(idx_folder):
+    path = next(idx_folder.glob("*images*"))
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ZooError, match=r"truncated"):
+        IdxImages(idx_folder).load()
+
+
+def test_not_idx(tmp_path):
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(b"hello, world")
+    with pytest.raises(ZooError, match="not an IDX file"):
+        IdxImages(tmp_path).load()
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
+def test_arrays(tmp_path, name):
+    path = tmp_path / name
+    if name.endswith("y"):
+        np.save(path, PIXELS)
+        np.save(tmp_path / "labels.npy", LABELS)
+        images = ArrayImages(path, tmp_path / "labels.npy").load()
+    else:
+        np.savez(path, images=PIXELS, labels=LABELS)
+        images = ArrayImages(path).load()
+    assert np.array_equal(images.pixels, PIXELS)
+    assert images.labels.tolist() == [2, 0, 1]
+
+
+def test_pickled_arrays_are_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(ZooError, match="without pickle"):
+        ArrayImages(tmp_path / "a.npy").load()
+
+
+def test_npz_without_images(tmp_path):
+    np.savez(tmp_path / "a.npz", data=PIXELS)
+    with pytest.raises(ZooError, match="data"):
+        ArrayImages(tmp_path / "a.npz").load()
+
+
+def save_image(path, array):
+    path.parent.mkdir(exist_ok=True)
+    Image.fromarray(array).save(path)
+
+
+def test_folder_with_classes(tmp_path):
+    save_image(tmp_path / "dog" / "1.png", PIXELS[0])
+    save_image(tmp_path / "cat" / "2.png", PIXELS[1])
+    images = FolderImages(tmp_path).load()
+    assert np.array_equal(images.pixels, PIXELS[[1, 0]])
+    assert images.labels.tolist() == [0, 1]
+    assert list(images.label_names) == ["cat", "dog"]
+
+
+def test_folder_with_colour(tmp_path):
+    colour = np.stack([PIXELS[0], PIXELS[1], PIXELS[2]], axis=-1)
+    save_image(tmp_path / "a.png", colour)
+    save_image(tmp_path / "b.png", PIXELS[0])
+    images = FolderImages(tmp_path).load()
+    assert images.labels is None
+    assert np.array_equal(images.pixels[0], colour)
+    assert images.signals([0, 1]).shape == (2, 3, 4, 5)
+    assert FolderImages(tmp_path, color=False).load().pixels.shape == (2, 4, 5)
+
+
+def test_folder_with_two_sizes(tmp_path):
+    save_image(tmp_path / "a.png", PIXELS[0])
+    save_image(tmp_path / "b.png", PIXELS[0].T.copy())
+    with pytest.raises(ZooError, match=r"4 x 5 .*b\.png is 5 x 4"):
+        FolderImages(tmp_path).load()
+
+
+def test_folder_with_a_broken_image(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"\x89PNG, or not")
+    with pytest.raises(ZooError, match=r"a\.png is not a readable image"):
+        FolderImages(tmp_path).load()
+
+
+def test_folder_that_mixes_classes_and_none(tmp_path):
+    save_image(tmp_path / "a.png", PIXELS[0])
+    save_image(tmp_path / "cat" / "b.png", PIXELS[1])
+    with pytest.raises(ZooError, match="cat"):
+        FolderImages(tmp_path).load()
+
+
+@pytest.mark.parametrize("source", [IdxImages, ArrayImages, FolderImages])
+def test_missing_paths(tmp_path, source):
+    with pytest.raises(ZooError, match=r"nowhere does not exist"):
+        source(tmp_path / "nowhere").load()
+
+
+@pytest.mark.parametrize("source", [IdxImages, FolderImages])
+def test_empty_folders(tmp_path, source):
+    with pytest.raises(ZooError, match=r"has no|has neither"):
+        source(tmp_path).load()
+
+
+@pytest.mark.parametrize(
+    ("pixels", "said"),
+    [
+        (np.zeros((3, 4), np.uint8), r"\(3, 4\), expected \(n, H, W\)"),
+        (np.zeros((3, 4, 4, 2), np.uint8), "C = 1 or 3"),
+        (np.zeros((0, 4, 4), np.uint8), "no images"),
+        (np.zeros((3, 1, 4), np.uint8), "2 x 2"),
+        (np.zeros((3, 4, 4), np.int32), "int32"),
+        (np.full((3, 4, 4), 2.0), r"from 2 to 2"),
+        (np.where(np.arange(48).reshape(3, 4, 4) == 20, np.nan, 0.0), "Image 1 holds NaN"),
+    ],
+)
+def test_unusable_pixels(pixels, said):
+    with pytest.raises(ZooError, match=said):
+        ImageSet(pixels)
+
+
+def test_labels_of_another_number():
+    with pytest.raises(ZooError, match="3 images"):
+        ImageSet(PIXELS, np.array([1, 2]))
+
+
+def test_identity_follows_content_and_labels(idx_folder):
+    one, again = ImageSet(PIXELS, LABELS.astype(np.int64)), IdxImages(idx_folder).load()
+    assert one.identity == again.identity
+    changed = PIXELS.copy()
+    changed[0, 0, 0] += 1
+    others = [ImageSet(changed, one.labels), ImageSet(PIXELS, one.labels[::-1].copy()), ImageSet(PIXELS)]
+    assert len({one.identity, *(other.identity for other in others)}) == 4
+
+
+def test_signals_are_channels_first_in_the_unit_interval():
+    signals = ImageSet(PIXELS[..., None].repeat(3, -1)).signals([2, 0])
+    assert signals.shape == (2, 3, 4, 5)
+    assert signals[0, 1, 3, 4].item() == pytest.approx(59 / 255)
