@@ -69,6 +69,8 @@ class Attempts:
         shards = {path.name: path.read_bytes() for path in Path(f"{self.out}.build").glob("shard-*.npz")}
         if not self.out.exists():
             assert self.stored.items() <= shards.items(), "a stored shard was lost or changed"
+            written = started[self.seen : -1]  # the next one had been started
+            assert set(written) <= set(shards), "a shard was written and lost"
         self.stored, self.seen = self.stored | shards, len(started)
 
     def check_finished(self, reference: bytes) -> None:

@@ -45,8 +45,8 @@ def test_killed_at_five_random_moments(repository: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments(repository: Path, tmp_path: Path) -> None:
-    run_killed_builds(repository, "random", str(tmp_path), "60")
+def test_killed_at_twenty_random_moments(repository: Path, tmp_path: Path) -> None:
+    run_killed_builds(repository, "random", str(tmp_path), "20")
 
 
 @pytest.mark.slow

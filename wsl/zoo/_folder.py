@@ -60,7 +60,7 @@ class BuildFolder:
             self._lock = None
 
     def remove(self) -> None:
-        """Delete what the build has put here, once ``out`` has its name. Other files stay, and the folder then."""
+        """Delete what the build has put here, once ``out`` has its name. Other files stay."""
         for path in [*sorted(self.path.glob("shard-*.npz")), *self.path.glob(f"*{PARTIAL}")]:
             path.unlink()
         for name in ("build.json", "lock"):
