@@ -99,7 +99,7 @@ class OperatorMode(TorchDispatchMode):
         return call.out
 
     def fix_all(self, values: Sequence[Value]) -> None:
-        """Fix all axes of ``values`` because of the running operator; raise if that is more than they were."""
+        """Fix all axes of ``values`` because of the running operator; in strict mode raise if any was free."""
         dims = [dim for value in values for dim in value.dims]
         if self.strict and not all(map(is_fixed, dims)):
             raise NotTraceableError(self.trace.reason().text)
@@ -109,8 +109,7 @@ class OperatorMode(TorchDispatchMode):
 
     def _fix_everything(self, call: Call, touched: list[Value]) -> None:
         """The sound answer to an operator of which nothing is known."""
-        touched = touched + [self.trace.value(tensor) for tensor in call.tensors]
-        self.fix_all(touched)
+        self.fix_all([*touched, *map(self.trace.value, call.tensors)])
         self.trace.facts.opaque(
             *(self.trace.assign(tensor, self.trace.fixed(tensor.shape)) for tensor in call.outs)
         )

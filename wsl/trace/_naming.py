@@ -127,16 +127,13 @@ class AxisNames:
         return [self._product_factors(product) for product in total]
 
     def _product_factors(self, product: Product) -> list[Sum | int]:
-        kinds = [self._classifier.kind(leaf) for leaf in product]
-        if set(kinds) in ({"input"}, {"output"}):
-            return [(product,)]
-        if set(kinds) <= {"position"}:
+        kinds = {leaf: self._classifier.kind(leaf) for leaf in product}
+        kept = tuple(leaf for leaf in product if leaf.size > 1 or kinds[leaf] != "position")
+        if {kinds[leaf] for leaf in kept} in ({"input"}, {"output"}):
+            return [(kept,)]
+        if all(kinds[leaf] == "position" for leaf in kept):
             return [sum_size((product,))]
-        return [
-            leaf.size if kind == "position" else ((leaf,),)
-            for leaf, kind in zip(product, kinds, strict=True)
-            if kind != "position" or leaf.size > 1
-        ]
+        return [leaf.size if kinds[leaf] == "position" else ((leaf,),) for leaf in kept]
 
     def _name(self, trace: Recorder, keys: list[Sum]) -> dict[Sum, str]:
         prefixes: dict[Sum, str] = {}

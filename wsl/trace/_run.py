@@ -95,8 +95,8 @@ def _run(
                 result = module(*inputs, **keywords)
         except NotTraceableError as err:
             raise TraceError(
-                f"no rule describes {err}.\n  Without strict=True the axes that it touches are fixed, and the "
-                "notes of the specification say so."
+                f"no rule describes {err}.\n  Without strict=True the axes that it touches are fixed, and "
+                "the notes of the specification say so."
             ) from err
         except Exception as err:
             shapes = ", ".join(str(tuple(tensor.shape)) for tensor in nested_tensors((inputs, keywords)))
@@ -154,5 +154,5 @@ def _positional(example_inputs: object) -> tuple[Any, ...]:
         return tuple(example_inputs)
     raise TraceError(
         "example_inputs must be a tensor or a tuple of positional inputs, got "
-        f"{type(example_inputs).__name__}.\n  Wrap arrays with torch.as_tensor; give keyword inputs as kwargs=."
+        f"{type(example_inputs).__name__}.\n  Wrap arrays with torch.as_tensor; pass keyword inputs as kwargs=."
     )

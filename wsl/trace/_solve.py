@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -23,7 +24,7 @@ def solutions(
         mod2: solve over GF(2) instead of the rationals.
 
     Returns:
-        Integer vectors in reduced echelon form, each as a mapping of the wanted unknowns that are not zero.
+        Integer vectors with few entries, each as a mapping of the wanted unknowns that are not zero.
     """
     rank = {unknown: i for i, unknown in enumerate(wanted)}
     pivots: dict[V, Row[V]] = {}
@@ -40,7 +41,8 @@ def solutions(
         for other in kept:
             if other != pivot and pivot in kept[other]:
                 kept[other] = _subtract(kept[other], kept[pivot], kept[other][pivot], mod2)
-    return [_vector(free, wanted, kept, mod2) for free in wanted if free not in kept]
+    basis = [_vector(free, wanted, kept, mod2) for free in wanted if free not in kept]
+    return _thinned(basis, wanted, mod2)
 
 
 def _vector(free: V, wanted: Sequence[V], kept: Mapping[V, Row[V]], mod2: bool) -> dict[V, int]:
@@ -51,7 +53,21 @@ def _vector(free: V, wanted: Sequence[V], kept: Mapping[V, Row[V]], mod2: bool) 
     return {unknown: int(vector[unknown] * scale) for unknown in wanted if unknown in vector}
 
 
-def _subtract(row: Row[V], other: Row[V], factor: Number, mod2: bool) -> Row[V]:
+def _thinned(basis: list[dict[V, int]], wanted: Sequence[V], mod2: bool) -> list[dict[V, int]]:
+    """Add or subtract vectors from one another as long as that leaves fewer entries."""
+    changed = True
+    while changed:
+        changed = False
+        for i, j in itertools.permutations(range(len(basis)), 2):
+            for factor in (1, -1):
+                thinner = _subtract(basis[i], basis[j], factor, mod2)
+                if len(thinner) < len(basis[i]):
+                    basis[i] = {u: int(thinner[u]) for u in wanted if u in thinner}
+                    changed = True
+    return basis
+
+
+def _subtract(row: Mapping[V, Number], other: Mapping[V, Number], factor: Number, mod2: bool) -> Row[V]:
     result = dict(row)
     for unknown, c in other.items():
         value = result.pop(unknown, 0) - factor * c
