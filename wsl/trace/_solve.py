@@ -30,7 +30,8 @@ def solutions(
     pivots: dict[V, Row[V]] = {}
     for equation in rows:
         row = {unknown: c % 2 if mod2 else c for unknown, c in equation.items() if not mod2 or c % 2}
-        while hit := next((unknown for unknown in row if unknown in pivots), None):
+        while hits := row.keys() & pivots.keys():
+            hit = hits.pop()
             row = _subtract(row, pivots[hit], row[hit], mod2)
         if row:
             # Unknowns that are not wanted go first, so that equations among the wanted ones remain.
