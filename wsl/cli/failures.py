@@ -5,11 +5,13 @@ import re
 import sys
 
 FAULTS = {
+    "wsl": ("SymmetryError",),
     "wsl.spec": ("SpecError",),
     "wsl.zoo": ("ZooError",),
     "wsl.data": ("DataError",),
     "wsl.tasks": ("TaskError",),
     "wsl.report": ("ReportError",),
+    "wsl.trace": ("TraceError",),
 }
 ADVICE = "Correct it on the command line or in the configuration file; --help lists what there is."
 LONGEST = 500

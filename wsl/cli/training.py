@@ -16,8 +16,6 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
 
-import wsl.augment
-import wsl.encoders
 from wsl.cli.failures import CommandError
 from wsl.data import BaseDataModule
 from wsl.tasks import BaseTask
@@ -124,6 +122,12 @@ class TaskCLI(LightningCLI):
                 "they were (the run's own config.yaml has them), or start a run under another name."
             )
 
+    def after_fit(self) -> None:
+        self._write_metrics("fit")
+        for log in self.trainer.loggers:
+            if isinstance(log, WandbLogger):
+                log.experiment.finish()
+
     def after_validate(self) -> None:
         self._write_metrics("validate")
 
@@ -219,6 +223,7 @@ def differences(stored: dict[str, Any], given: dict[str, Any], prefix: str = "mo
 def default_loggers(folder: Path) -> list[Logger]:
     """Metrics as CSV in the run's folder, and Weights & Biases: offline unless ``WANDB_MODE`` says otherwise."""
     mode = os.environ.setdefault("WANDB_MODE", "offline")
+    os.environ.setdefault("WANDB_SILENT", "true")
     folder.mkdir(parents=True, exist_ok=True)
     loggers: list[Logger] = [CSVLogger(str(folder), name="metrics")]
     if mode == "disabled":

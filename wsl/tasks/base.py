@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 import wsl
-from wsl.data import BaseDataModule, WeightStatistics
+from wsl.data import BaseDataModule, WeightLoader, WeightStatistics
 from wsl.encoders import Encoder
 from wsl.models import coordinate_grid
 from wsl.nn import ProbeFeatures
@@ -57,6 +57,7 @@ class BaseTask(pl.LightningModule):
         self.head: nn.Module | None = None
         self._record: dict[str, Any] = {}
         self._seed: int | None = None
+        self._position: dict[str, int] | None = None
 
     @abstractmethod
     def build_head(self, spec: WeightSpec, encoder: Encoder, outputs: int) -> nn.Module:
@@ -112,7 +113,9 @@ class BaseTask(pl.LightningModule):
         self.encoder.set_statistics(statistics.mean, statistics.std)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint[_RECORD] = {**self._record, "seed": self._seed}
+        loader = self.trainer.train_dataloader
+        position = loader.state_dict() if isinstance(loader, WeightLoader) else None
+        checkpoint[_RECORD] = {**self._record, "seed": self._seed, "position": position}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Build encoder and head for the checkpoint's specification, unless the data already did."""
@@ -125,13 +128,20 @@ class BaseTask(pl.LightningModule):
         if self.encoder is None:
             self._build(record)
         self._check_record(record, "the checkpoint")
-        self._seed = record["seed"]
+        self._seed, self._position = record["seed"], record["position"]
 
     def on_fit_start(self) -> None:
         if self._seed is None:
             self._seed = torch.initial_seed()
         for log in self.loggers:
             log.log_hyperparams({key: self._record[key] for key in ("spec", "zoo", "version")})
+
+    def on_train_start(self) -> None:
+        """Continue in the middle of the epoch: Lightning restores its loaders only if no schedule asked for them before."""
+        loader = self.trainer.train_dataloader
+        if self._position is not None and isinstance(loader, WeightLoader):
+            loader.load_state_dict(self._position)
+        self._position = None
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Seed what the step draws (dropout) by its position in the run, so that resumed runs equal unbroken ones."""

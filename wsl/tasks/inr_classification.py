@@ -21,16 +21,17 @@ STAGES = ("train", "val", "test")
 class INRClassification(BaseTask):
     """Cross entropy on the logits of an invariant head over an encoder.
 
-    Encoder and head are built for the data's specification when the run starts. Metrics: ``{train,val,test}/loss`` and
-    ``…/accuracy``.
+    Encoder and head are built for the data's specification when the run starts. Metrics of each stage:
+    ``{train,val,test}/loss`` and ``{train,val,test}/accuracy``.
 
     Args:
         encoder: an encoder class with its arguments but the specification; in Python, the class or
             ``functools.partial`` of it.
         optimizer: an optimizer class with its arguments but the parameters.
-        schedule: a scheduler class with its arguments but the optimizer and the number of steps; stepped every step.
-        probes: run the networks at this many learned inputs and let the encoder read their activations; needs a zoo
-            that says how to run its networks, and an encoder with probe features.
+        schedule: a scheduler class with its arguments but the optimizer and the number of steps; stepped every
+            step.
+        probes: run the networks at this many learned inputs and let the encoder read their activations; needs a
+            zoo that says how to run its networks, and an encoder with probe features.
         label_smoothing: share of the target that is spread over all classes.
 
     Raises:
@@ -80,11 +81,14 @@ class INRClassification(BaseTask):
         self._step(batch, "test")
 
     def predict_step(self, batch: WeightBatch, batch_idx: int) -> dict[str, Tensor]:
-        """Rows ``(B,)``, labels ``(B,)`` and probabilities ``(B, classes)``."""
+        """Rows ``(B,)``, labels ``(B,)``, probabilities ``(B, classes)`` and embeddings ``(B, pooled)``."""
+        assert self.encoder is not None and isinstance(self.head, InvariantHead)
+        features = self.encoder(batch.weights)
         return {
             "rows": batch.rows,
             "labels": batch.labels,
-            "probabilities": self(batch.weights).softmax(dim=-1),
+            "probabilities": self.head(features).softmax(dim=-1),
+            "embeddings": self.head.pool(features),
         }
 
     def _step(self, batch: WeightBatch, stage: str) -> Tensor:

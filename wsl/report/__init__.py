@@ -1,0 +1,22 @@
+"""Figures and tables of runs: from files that runs write to files that people read. Knows no Lightning."""
+
+from wsl.report.curves import learning_curves, plot_curves
+from wsl.report.errors import ReportError
+from wsl.report.images import plot_renderings
+from wsl.report.predictions import Predictions, plot_confusion, plot_embeddings, read_predictions
+from wsl.report.summary import EncoderResult, Study, format_study, write_study
+
+__all__ = [
+    "EncoderResult",
+    "Predictions",
+    "ReportError",
+    "Study",
+    "format_study",
+    "learning_curves",
+    "plot_confusion",
+    "plot_curves",
+    "plot_embeddings",
+    "plot_renderings",
+    "read_predictions",
+    "write_study",
+]

@@ -1,0 +1,79 @@
+"""Learning curves of runs, from the metrics that they log as CSV."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from wsl.report.canvas import figure, save
+from wsl.report.errors import ReportError
+
+Curve = tuple[np.ndarray, np.ndarray]
+
+
+def learning_curves(run: Path) -> dict[str, Curve]:
+    """Every metric of a run by epoch, over all the processes that trained it.
+
+    A resumed run logs into a further file; where it repeats epochs, the later file counts.
+
+    Args:
+        run: the run's folder, with ``metrics/version_*/metrics.csv``.
+
+    Returns:
+        Metric name -> ``(epochs, values)``; epochs count from 1.
+
+    Raises:
+        ReportError: there are no metrics, or a file does not read as such.
+    """
+    files = sorted(
+        (run / "metrics").glob("version_*/metrics.csv"), key=lambda path: int(path.parent.name[8:])
+    )
+    if not files:
+        raise ReportError(
+            f"{run} has no metrics/version_*/metrics.csv. Train it with `python -m wsl fit` first."
+        )
+    series: dict[str, dict[int, float]] = {}
+    for path in files:
+        try:
+            with open(path, newline="") as file:
+                for row in csv.DictReader(file):
+                    epoch = int(row["epoch"]) + 1
+                    for name, value in row.items():
+                        if value and name not in ("epoch", "step"):
+                            series.setdefault(name, {})[epoch] = float(value)
+        except (KeyError, ValueError, TypeError) as err:
+            raise ReportError(f"{path} does not read as a table of metrics ({err}). Was it cut off?") from err
+    return {
+        name: (np.array(sorted(values)), np.array([values[epoch] for epoch in sorted(values)]))
+        for name, values in series.items()
+    }
+
+
+def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: Path, *, chance: float | None = None) -> Path:
+    """Loss and accuracy over epochs, training dashed and validation solid, one colour a run.
+
+    Args:
+        runs: title of each run -> its :func:`learning_curves`.
+        path: the picture to write.
+        chance: accuracy of guessing, drawn as a line.
+    """
+    made = figure(11, 4)
+    for axes, quantity in zip(made.subplots(1, 2), ("loss", "accuracy"), strict=True):
+        for i, (title, curves) in enumerate(runs.items()):
+            for stage, style in (("train", "--"), ("val", "-")):
+                if (curve := curves.get(f"{stage}/{quantity}")) is not None:
+                    label = title if stage == "val" else None
+                    axes.plot(*curve, style, color=f"C{i}", label=label, linewidth=1.5, alpha=0.9)
+        if quantity == "accuracy":
+            axes.set_ylim(0, 1.02)
+            if chance is not None:
+                axes.axhline(chance, color="gray", linewidth=1, linestyle=":", label="chance")
+        else:
+            axes.set_yscale("log")
+        axes.set_xlabel("epoch")
+        axes.set_ylabel(quantity)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+    made.suptitle("validation (solid) and training (dashed)", fontsize="medium")
+    return save(made, path)
