@@ -1,6 +1,8 @@
 """The baseline without symmetry: an MLP on the flattened weights."""
 
 from collections.abc import Mapping
+from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +31,7 @@ class FlatMLP(Encoder):
         super().__init__(spec, channels)
         widths = [spec.parameter_count] + [hidden] * layers
         stack: list[nn.Module] = []
-        for fan_in, fan_out in zip(widths, widths[1:], strict=False):
+        for fan_in, fan_out in pairwise(widths):
             stack += [nn.Linear(fan_in, fan_out), nn.ReLU(), nn.Dropout(dropout)]
         self.layers = nn.Sequential(*stack, nn.Linear(widths[-1], channels))
 
@@ -41,8 +43,6 @@ class FlatMLP(Encoder):
             return vector.reshape(-1, *(1 for _ in shape), self.channels).expand(-1, *shape, -1)
 
         return WeightFeatures(
-            tensors=DeferredTensors(
-                {ref.key: lambda view=ref.block.view: shared(*view) for ref in self.spec.blocks}
-            ),
+            tensors=DeferredTensors({ref.key: partial(shared, *ref.block.view) for ref in self.spec.blocks}),
             nodes={axis.name: shared(axis.size) for axis in self.spec.axes.values()},
         )

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from wsl.encoders._base import DeferredTensors, Encoder, WeightFeatures
 from wsl.graph import GraphBlock, graph_layout
-from wsl.nn import MessagePassing, ProbeFeatures, WeightEmbedding, WeightReadout
+from wsl.nn import GraphState, MessagePassing, ProbeFeatures, WeightEmbedding, WeightReadout
 from wsl.spec import WeightSpec
 
 
@@ -46,12 +46,23 @@ class GraphMetanetwork(Encoder):
         self.readout = WeightReadout(self.embedding.fourier.channels, channels)
 
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
+        blocks, state = self.embed(weights)
+        layout = graph_layout(self.spec)
+        for layer in self.layers:
+            state = layer(layout, state)
+        return self.features(blocks, state)
+
+    def embed(self, weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], GraphState]:
+        """Weights ``(B, *shape)`` to standardised graph blocks, and the state before message passing."""
         layout = graph_layout(self.spec)
         values = self.read(weights)
         blocks = {block.key: block.to_graph(values[block.key]) for block in layout.blocks}
-        state = self.embedding(layout, blocks, {} if self.probes is None else self.probes(weights))
-        for layer in self.layers:
-            state = layer(layout, state)
+        nodes = {} if self.probes is None else self.probes(weights)
+        return blocks, self.embedding(layout, blocks, nodes)
+
+    def features(self, blocks: Mapping[str, Tensor], state: GraphState) -> WeightFeatures:
+        """The state after message passing to features; those of weights are computed when they are read."""
+        layout = graph_layout(self.spec)
 
         def feature(block: GraphBlock) -> Tensor:
             if len(block.axes) > 1:
@@ -64,6 +75,12 @@ class GraphMetanetwork(Encoder):
             tensors=DeferredTensors({block.key: partial(feature, block) for block in layout.blocks}),
             nodes={axis: state.nodes[:, rows] for axis, rows in layout.slices.items()},
         )
+
+    def sparse(self) -> nn.Module:
+        """The sparse twin, which shares this encoder's parameters: for comparison, and slower."""
+        from wsl.encoders._sparse import SparseGraphMetanetwork  # imports torch_geometric
+
+        return SparseGraphMetanetwork(self)
 
     def for_spec(self, spec: WeightSpec, probes: ProbeFeatures | None = None) -> "GraphMetanetwork":
         """This encoder for another architecture: the same parameters (not copies), fresh statistics.

@@ -65,7 +65,9 @@ class InvariantHead(nn.Module):
             nodes.flatten(1) if axis in self.apart else nodes.mean(1)
             for axis, nodes in ((axis, features.nodes[axis]) for axis in self.spec.axes)
         ]
-        parts += [features.tensors[ref.key].flatten(1, -2).mean(1) for ref in self.spec.blocks]
+        for ref in self.spec.blocks:
+            tensor = features.tensors[ref.key]
+            parts.append(tensor.reshape(len(tensor), -1, tensor.shape[-1]).mean(1))
         return torch.cat(parts, dim=-1)
 
     def forward(self, features: Features) -> Tensor:
