@@ -66,19 +66,10 @@ def test_initial_rows_depend_on_their_own_seed_alone(case):
     assert not torch.equal(together[0], together[2])
 
 
-def test_positive_biases_choose_one_way_to_write_the_same_function():
-    plain, chosen = SirenConfig(hidden=(6, 5)), SirenConfig(hidden=(6, 5), positive_biases=True)
-    rows, flipped = plain.initial_rows(range(3), 1), chosen.initial_rows(range(3), 1)
-    stack, axes = plain.stack(1), phase_axes(SHAPE, (0, 0))
-    assert any((bias < 0).any() for bias in stack.tensors(rows)[1:-2:2])
-    assert all((bias >= 0).all() for bias in stack.tensors(flipped)[1:-2:2])
-    torch.testing.assert_close(stack.outputs(rows, axes), stack.outputs(flipped, axes))
-
-
 def test_scales_of_initial_weights():
     plain = SirenConfig(hidden=(6, 5))
-    scaled = SirenConfig(hidden=(6, 5), first_scale=0.5, initial_scale=0.25)
-    stack = plain.stack(1)
-    before, after = (stack.tensors(config.initial_rows([1], 1)) for config in (plain, scaled))
-    for number, (one, other) in enumerate(zip(before, after, strict=True)):
-        torch.testing.assert_close(one * (0.5 if number < 2 else 0.25), other)
+    scaled = SirenConfig(hidden=(6, 5), initial_scale=0.25, initial_bias_scale=0.5)
+    before, after = (plain.stack(1).tensors(config.initial_rows([1], 1)) for config in (plain, scaled))
+    factors = [1, 0.5, 0.25, 0.5, 0.25, 0.5]
+    for one, other, factor in zip(before, after, factors, strict=True):
+        torch.testing.assert_close(one * factor, other)

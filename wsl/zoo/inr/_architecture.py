@@ -46,12 +46,9 @@ class SirenConfig(InrArchitecture):
     Args:
         hidden: widths of the hidden layers.
         w0, first_w0: factors inside the sines; ``first_w0`` is ``w0`` if not given.
-        first_scale: multiplies the first layer's initial weights and biases.
-        initial_scale: multiplies the initial weights and biases of all layers but the first. Below 1, what a
-            network learned outweighs what it was drawn with, and encoders read such weights more easily.
-        positive_biases: start with hidden biases that are not negative, by flipping signs (of a neuron's
-            weights, bias and outgoing weights). Sine is odd: the initial functions stay the same, only one of
-            the equal ways to write each neuron is chosen.
+        initial_scale: multiplies the initial weights of all layers but the first. Below 1, what a network
+            learned outweighs what it was drawn with, and encoders read such weights more easily.
+        initial_bias_scale: multiplies all initial biases, to the same end.
         output_offset, output_scale: the signal is ``output * output_scale + output_offset``.
 
     Raises:
@@ -61,16 +58,19 @@ class SirenConfig(InrArchitecture):
     hidden: tuple[int, ...] = (32, 32)
     w0: float = 20.0
     first_w0: float | None = None
-    first_scale: float = 1.0
     initial_scale: float = 1.0
-    positive_biases: bool = False
+    initial_bias_scale: float = 1.0
     output_offset: float = 0.5
     output_scale: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", _checked_widths(self.hidden))
-        for name in ("w0", "first_w0", "first_scale", "initial_scale", "output_scale"):
+        for name in ("w0", "first_w0", "initial_scale", "output_scale"):
             _check_positive(name, getattr(self, name))
+        if not (self.initial_bias_scale >= 0 and math.isfinite(self.initial_bias_scale)):
+            raise ZooError(
+                f"architecture.initial_bias_scale is {self.initial_bias_scale}, expected 0 or more."
+            )
 
     def forward_definition(self, grid: tuple[int, int], channels: int) -> ForwardDefinition:
         arguments = self._arguments(channels)
@@ -82,19 +82,12 @@ class SirenConfig(InrArchitecture):
         return SirenStack(self.hidden, channels, self.w0, self._first_w0)
 
     def initial_rows(self, seeds: Sequence[int], channels: int) -> Tensor:
-        stack = self.stack(channels)
         rows = _drawn_rows(Siren(**self._arguments(channels)), seeds)
-        tensors = stack.tensors(rows)
-        for tensor in tensors[:2]:
-            tensor.mul_(self.first_scale)
-        for tensor in tensors[2:]:
-            tensor.mul_(self.initial_scale)
-        if self.positive_biases:
-            for i in range(len(self.hidden)):
-                sign = torch.where(tensors[2 * i + 1] < 0, -1.0, 1.0)
-                tensors[2 * i].mul_(sign[..., None])
-                tensors[2 * i + 1].mul_(sign)
-                tensors[2 * i + 2].mul_(sign[:, None])
+        tensors = self.stack(channels).tensors(rows)
+        for weight in tensors[2::2]:
+            weight.mul_(self.initial_scale)
+        for bias in tensors[1::2]:
+            bias.mul_(self.initial_bias_scale)
         return rows
 
     @property
