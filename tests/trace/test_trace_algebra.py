@@ -1,4 +1,4 @@
-"""Axis variables: canonical forms, unification, cuts and regrouping, against index arithmetic on small arrays."""
+"""Axis variables: canonical forms, unification, cuts and regrouping, against index arithmetic."""
 
 import numpy as np
 import pytest
@@ -185,7 +185,9 @@ def _rank(matrix: np.ndarray, mod2: bool) -> int:
         if pivot is None:
             continue
         rows.remove(pivot)
-        rows = [[(x + y) % 2 for x, y in zip(row, pivot, strict=True)] if row[column] else row for row in rows]
+        rows = [
+            [(x + y) % 2 for x, y in zip(row, pivot, strict=True)] if row[column] else row for row in rows
+        ]
         rows.insert(rank, pivot)
         rank += 1
     return rank

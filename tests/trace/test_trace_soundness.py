@@ -80,7 +80,11 @@ def test_an_axis_whose_order_matters_is_fixed_and_noted(operator):
     verify(module, spec, _inputs())
 
 
-UNKNOWN = {"wsl_tests::shifted": shifted, "as_strided": lambda h: h.as_strided((5, 8), (1, 5)), "numpy": ORDERED["numpy"]}
+UNKNOWN = {
+    "wsl_tests::shifted": shifted,
+    "as_strided": lambda h: h.as_strided((5, 8), (1, 5)),
+    "numpy": ORDERED["numpy"],
+}
 
 
 @pytest.mark.parametrize("operator", UNKNOWN)

@@ -114,7 +114,9 @@ def test_modules_of_the_wrong_type():
 
 
 def test_inputs_on_which_the_module_fails():
-    with pytest.raises(TraceError, match=r"Linear fails to run on inputs of shapes \(2, 5\).*\n.*example_inputs") as err:
+    with pytest.raises(
+        TraceError, match=r"Linear fails to run on inputs of shapes \(2, 5\).*\n.*example_inputs"
+    ) as err:
         trace(nn.Linear(3, 2), torch.zeros(2, 5))
     assert isinstance(err.value.__cause__, RuntimeError)
     with pytest.raises(TraceError, match="fails to run"):

@@ -142,11 +142,6 @@ class Mixer(nn.Module):
         return self.head(x.mean(1))
 
 
-def chain(*layers: nn.Module) -> Callable[[], nn.Module]:
-    """A builder of a sequence with fresh weights; the layers only lend their settings."""
-    return lambda: nn.Sequential(*layers)
-
-
 KNOWN = {
     "mlp": Known(
         lambda: nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 1)),
@@ -180,10 +175,22 @@ KNOWN = {
     ),
     "activations": Known(
         lambda: nn.Sequential(
-            nn.Linear(2, 3), nn.LeakyReLU(0.2), nn.Linear(3, 3, bias=False), nn.Tanh(),
-            nn.Linear(3, 3), nn.GELU(), nn.Linear(3, 3), nn.SiLU(), nn.Linear(3, 3), nn.Sigmoid(),
-            nn.Dropout(0.5), nn.Linear(3, 3), nn.Identity(), nn.Linear(3, 2), nn.Softmax(1),
-        ),  # fmt: skip
+            nn.Linear(2, 3),
+            nn.LeakyReLU(0.2),
+            nn.Linear(3, 3, bias=False),
+            nn.Tanh(),
+            nn.Linear(3, 3),
+            nn.GELU(),
+            nn.Linear(3, 3),
+            nn.SiLU(),
+            nn.Linear(3, 3),
+            nn.Sigmoid(),
+            nn.Dropout(0.5),
+            nn.Linear(3, 3),
+            nn.Identity(),
+            nn.Linear(3, 2),
+            nn.Softmax(1),
+        ),
         lambda: torch.randn(7, 2),
         """
         axes  h1: 3 hidden leaky_relu positive  h2: 3 hidden tanh sign  h3: 3 hidden gelu
@@ -208,7 +215,9 @@ KNOWN = {
         """,
     ),
     "flattened_image": Known(
-        lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 5), nn.ReLU(), nn.Linear(5, 8), nn.Unflatten(1, (2, 4))),
+        lambda: nn.Sequential(
+            nn.Flatten(), nn.Linear(16, 5), nn.ReLU(), nn.Linear(5, 8), nn.Unflatten(1, (2, 4))
+        ),
         lambda: torch.randn(1, 1, 4, 4),
         """
         axes  h1: 5 hidden relu positive  x: 16 input  y: 8 output
@@ -221,10 +230,22 @@ KNOWN = {
     ),
     "vgg": Known(
         lambda: nn.Sequential(
-            nn.Conv2d(1, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 4, 3, padding=1),
-            nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Conv2d(4, 5, 3), nn.ReLU(), nn.AvgPool2d(2, padding=1),
-            nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(20, 6), nn.ReLU(), nn.Dropout(), nn.Linear(6, 2),
-        ),  # fmt: skip
+            nn.Conv2d(1, 3, 3, padding=1),
+            nn.BatchNorm2d(3),
+            nn.ReLU(),
+            nn.Conv2d(3, 4, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+            nn.Conv2d(4, 5, 3),
+            nn.ReLU(),
+            nn.AvgPool2d(2, padding=1),
+            nn.AdaptiveAvgPool2d(2),
+            nn.Flatten(),
+            nn.Linear(20, 6),
+            nn.ReLU(),
+            nn.Dropout(),
+            nn.Linear(6, 2),
+        ),
         lambda: torch.randn(1, 1, 12, 12),
         """
         axes  c1: 3 hidden relu positive  c2: 4 hidden relu positive  c3: 5 hidden relu positive
@@ -253,7 +274,12 @@ KNOWN = {
     ),
     "conv1d": Known(
         lambda: nn.Sequential(
-            nn.Conv1d(2, 3, 3), nn.ReLU(), nn.MaxPool1d(2), nn.Conv1d(3, 4, 1), nn.AdaptiveMaxPool1d(1), nn.Flatten()
+            nn.Conv1d(2, 3, 3),
+            nn.ReLU(),
+            nn.MaxPool1d(2),
+            nn.Conv1d(3, 4, 1),
+            nn.AdaptiveMaxPool1d(1),
+            nn.Flatten(),
         ),
         lambda: torch.randn(2, 2, 8),
         """
@@ -279,7 +305,11 @@ KNOWN = {
     ),
     "separable": Known(
         lambda: nn.Sequential(
-            nn.Conv2d(3, 6, 1), nn.ReLU6(), nn.Conv2d(6, 6, 3, padding=1, groups=6), nn.ReLU(), nn.Conv2d(6, 2, 1)
+            nn.Conv2d(3, 6, 1),
+            nn.ReLU6(),
+            nn.Conv2d(6, 6, 3, padding=1, groups=6),
+            nn.ReLU(),
+            nn.Conv2d(6, 2, 1),
         ),
         lambda: torch.randn(2, 3, 5, 5),
         """
@@ -394,7 +424,7 @@ KNOWN = {
         scaling: c3 positive c2.weight[0]+1 c2.weight[1]+1 c2.bias+1 bn.weight[2]-1 bn.running_mean[2]+1
         scaling: c3 positive bn.weight[2]+1 bn.bias[2]+1 fc.weight[2]-1
         scaling: c3 sign bn.weight[2]+1 bn.bias[2]+1 fc.weight[2]+1
-        """,
+        """,  # noqa: E501
     ),
     "unet": Known(
         UNet,

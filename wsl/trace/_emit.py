@@ -93,10 +93,11 @@ def _tie_blocks(
     carriers: dict[AxisVariable, dict[Variable, list[str]]] = {}
     for name, tensor in tensors.items():
         value = state[name]
+        every = list(cells(value))
         for i, block in enumerate(tensor.blocks):
             key = name if len(tensor.blocks) == 1 else f"{name}[{i}]"
             variable = (id(value), f"block {i}")
-            covered = [cell for cell in cells(value) if _overlap(cell.ranges, block.slice)]
+            covered = [cell for cell in every if _overlap(cell.ranges, block.slice)]
             for leaf in {by_name[axis]: None for axis in block.axes if axis in by_name}:
                 carriers.setdefault(leaf, {}).setdefault(variable, []).append(key)
                 for cell in covered:

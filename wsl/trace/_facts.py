@@ -158,8 +158,11 @@ class Facts(list[Fact]):
         name: str | None = None,
     ) -> None:
         """Record an :class:`Apply`; a degree that is no simple fraction counts as none."""
-        exact: int | Fraction | None = None if degree is None else Fraction(degree).limit_denominator(64)
-        self.append(Apply(operand, out, exact if exact == degree else None, parity, name))
+        exact: int | Fraction | None = None
+        if degree is not None:
+            exact = Fraction(degree).limit_denominator(64)
+            exact = None if exact != degree else exact.numerator if exact.denominator == 1 else exact
+        self.append(Apply(operand, out, exact, parity, name))
 
     def rearrange(self, source: Value, target: Value) -> None:
         """Record a :class:`Rearrange`."""

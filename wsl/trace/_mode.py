@@ -99,7 +99,7 @@ class OperatorMode(TorchDispatchMode):
         return call.out
 
     def fix_all(self, values: Sequence[Value]) -> None:
-        """Fix all axes of ``values`` because of the running operator; in strict mode raise if any was free."""
+        """Fix the axes of ``values`` because of the running operator; if ``strict`` and any is free, raise."""
         dims = [dim for value in values for dim in value.dims]
         if self.strict and not all(map(is_fixed, dims)):
             raise NotTraceableError(self.trace.reason().text)

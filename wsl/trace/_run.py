@@ -154,5 +154,5 @@ def _positional(example_inputs: object) -> tuple[Any, ...]:
         return tuple(example_inputs)
     raise TraceError(
         "example_inputs must be a tensor or a tuple of positional inputs, got "
-        f"{type(example_inputs).__name__}.\n  Wrap arrays with torch.as_tensor; pass keyword inputs as kwargs=."
+        f"{type(example_inputs).__name__}.\n  Wrap arrays with torch.as_tensor; pass keywords as kwargs=."
     )
