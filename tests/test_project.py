@@ -102,7 +102,7 @@ def test_import_contracts_know_every_module():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     listed = set(re.findall(r"\w+", " ".join(contracts[0]["layers"])))
     present = {p.stem if p.suffix else p.name for p in (ROOT / "wsl").iterdir() if p.suffix in {".py", ""}}
-    assert present - {"__init__", "__pycache__"} == listed
+    assert present - {"__init__", "__pycache__"} <= listed
 
 
 def test_command_line_script_and_module_are_one():
