@@ -67,7 +67,7 @@ def test_initial_rows_depend_on_their_own_seed_alone(case):
 
 
 def test_scales_of_initial_weights():
-    plain = SirenConfig(hidden=(6, 5))
+    plain = SirenConfig(hidden=(6, 5), initial_scale=1.0, initial_bias_scale=1.0)
     scaled = SirenConfig(hidden=(6, 5), initial_scale=0.25, initial_bias_scale=0.5)
     before, after = (plain.stack(1).tensors(config.initial_rows([1], 1)) for config in (plain, scaled))
     factors = [1, 0.5, 0.25, 0.5, 0.25, 0.5]

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -125,10 +126,11 @@ def _fit_pending(build: ShardedBuild, plan: _Plan, total: int, workers: int | No
     threads = min(workers or len(os.sched_getaffinity(0)), len(pending))
     queue = iter(pending)
     running: dict[Future[tuple[dict[str, Tensor], dict[str, Any]]], int] = {}
-    with FitProgress(total, total - missing, shown=progress) as bar, _one_thread_each(threads) as pool:
+    stop = Event()
+    with FitProgress(total, total - missing, shown=progress) as bar, _fitting_threads(threads, stop) as pool:
         while True:
             for shard in queue:
-                running[pool.submit(_fit_rows, plan, build.rows_of(shard), bar)] = shard
+                running[pool.submit(_fit_rows, plan, build.rows_of(shard), bar, stop)] = shard
                 if len(running) > threads:  # one more than can run, so that no thread waits for a write
                     break
             if not running:
@@ -138,7 +140,9 @@ def _fit_pending(build: ShardedBuild, plan: _Plan, total: int, workers: int | No
                 build.write(running.pop(future), *future.result())
 
 
-def _fit_rows(plan: _Plan, rows: range, bar: FitProgress) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _fit_rows(
+    plan: _Plan, rows: range, bar: FitProgress, stop: Event
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Weights and metadata of some rows, fitted in stacks of a fixed size."""
     images, channels = plan.images, plan.images.channels
     definition = plan.architecture.forward_definition(images.grid, channels)
@@ -148,6 +152,8 @@ def _fit_rows(plan: _Plan, rows: range, bar: FitProgress) -> tuple[dict[str, Ten
     fitted: list[Tensor] = []
     columns: dict[str, list[np.ndarray]] = {}
     for start in range(0, len(rows), size):
+        if stop.is_set():
+            raise CancelledError
         numbers = np.array(rows[start : start + size])
         view, image = np.divmod(numbers, len(images))
         seeds = np.array([plan.seed_of(int(i), int(v)) for i, v in zip(image, view, strict=True)])
@@ -186,13 +192,17 @@ def _provenance(plan: _Plan, source: ImageSource, views: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _one_thread_each(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """A pool whose threads each run torch on one core: shards side by side scale, small operators do not."""
+def _fitting_threads(threads: int, stop: Event) -> Iterator[ThreadPoolExecutor]:
+    """A pool whose threads each run torch on one core: shards side by side scale, small operators do not.
+
+    Sets ``stop`` on leaving, so that an interrupted build does not wait for whole shards.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="fit")
     try:
         yield pool
     finally:
+        stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
         torch.set_num_threads(before)

@@ -1,6 +1,7 @@
 """The progress bar of a build."""
 
 import sys
+from threading import Lock
 from types import TracebackType
 
 import numpy as np
@@ -39,6 +40,7 @@ class FitProgress:
         )
         self._task = self._progress.add_task("fit", total=total, completed=stored, rate="", quality="")
         self._stored = stored
+        self._lock = Lock()
         self._sums = np.zeros(3)  # networks, PSNR, PSNR between the pixels
 
     def __enter__(self) -> "FitProgress":
@@ -52,7 +54,7 @@ class FitProgress:
 
     def advance(self, psnr: np.ndarray, psnr_offgrid: np.ndarray) -> None:
         """Count fitted networks by their PSNR values, ``(n,)``."""
-        with self._progress._lock:
+        with self._lock:
             self._sums += (len(psnr), psnr.sum(), psnr_offgrid.sum())
             fitted, on, off = self._sums
             seconds = self._progress.tasks[0].elapsed or 0
