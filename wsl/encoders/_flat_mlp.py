@@ -37,7 +37,7 @@ class FlatMLP(Encoder):
 
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
         blocks = self.read(weights)
-        vector = self.layers(torch.cat([block.flatten(1) for block in blocks.values()], dim=1))
+        vector = self.layers(torch.cat([block.reshape(len(block), -1) for block in blocks.values()], dim=1))
 
         def shared(*shape: int) -> Tensor:
             return vector.reshape(-1, *(1 for _ in shape), self.channels).expand(-1, *shape, -1)

@@ -43,6 +43,9 @@ class SparseLayer(SparseMessagePassing):
     ) -> tuple[Tensor, Tensor, Tensor]:
         own = self.dense
         assert isinstance(own, MessagePassing)
+        means = x.reshape(g.shape[0], -1, x.shape[1]).mean(1)
+        update = own.network_in(torch.cat([g, means], dim=1)).relu()
+        g = own.network_norm(g + own.network_out(update))
         source, target = edge_index
         term_t, term_s, gate_t, gate_s, value_t, value_s = own.ends.weight.chunk(6)
         bias_t, bias_s, gate_bias_t, gate_bias_s, value_bias_t, value_bias_s = own.ends.bias.chunk(6)
@@ -63,9 +66,7 @@ class SparseLayer(SparseMessagePassing):
             received.append(self.propagate(index, x=state, content=content, factor=factor))
         z = own.node_in(x) + own.messages_in(torch.cat(received, dim=1)) + own.network_to_nodes(g)[batch]
         x = own.node_norm(x + own.node_out(torch.cat([z.relu(), z.sin()], dim=1)))
-        means = x.reshape(g.shape[0], -1, x.shape[1]).mean(1)
-        update = own.network_in(torch.cat([g, means], dim=1)).relu()
-        return x, e, own.network_norm(g + own.network_out(update))
+        return x, e, g
 
     def message(self, x_j: Tensor, content: Tensor, factor: Tensor) -> Tensor:
         return factor * content * x_j

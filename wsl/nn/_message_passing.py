@@ -17,11 +17,11 @@ class MessagePassing(nn.Module):
     With ``h`` the states of nodes, ``e`` of edges, ``g`` of the network, ``w`` the weight on an edge, ``i`` a
     target and ``j`` a source::
 
+        g    <- norm(g + MLP(g, mean_i h_i))
         e_ij <- relu(e_ij + A e_ij + T h_i + S h_j + G g + b)
         m_i   = M mean_j e_ij * (1 + U h_j)  +  L sum_j w_ij (V h_j) / sqrt(n)      to targets: forward
         m_j   = likewise from i, with its own M, U, L, V                            to sources: backward
         h_i  <- norm(h_i + O [relu(z_i), sin(z_i)]),   z_i = H h_i + m_i + m'_i + G' g + b'
-        g    <- norm(g + MLP(g, mean_i h_i))
 
     The linear messages and the sine let one layer do what one layer of the input network does, so that the
     encoder can run it on inputs of its own making. Messages of several blocks to one axis are averaged, each
@@ -50,13 +50,13 @@ class MessagePassing(nn.Module):
         self.network_norm = nn.LayerNorm(channels)
 
     def forward(self, layout: GraphLayout, state: GraphState) -> GraphState:
+        update = self.network_in(torch.cat([state.network, state.nodes.mean(1)], dim=-1)).relu()
+        state = state._replace(network=self.network_norm(state.network + self.network_out(update)))
         edges, messages = self._exchange(layout, state)
         hidden = self.node_in(state.nodes) + self.messages_in(messages)
         hidden = hidden + self.network_to_nodes(state.network).unsqueeze(1)
         nodes = self.node_norm(state.nodes + self.node_out(torch.cat([hidden.relu(), hidden.sin()], dim=-1)))
-        update = self.network_in(torch.cat([state.network, nodes.mean(1)], dim=-1)).relu()
-        network = self.network_norm(state.network + self.network_out(update))
-        return state._replace(edges=edges, nodes=nodes, network=network)
+        return state._replace(edges=edges, nodes=nodes)
 
     def _exchange(self, layout: GraphLayout, state: GraphState) -> tuple[dict[str, Tensor], Tensor]:
         """New states of edges, and what every node receives: ``(B, N, 4 C)``."""
