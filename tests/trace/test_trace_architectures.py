@@ -76,3 +76,13 @@ def test_outputs_in_containers_are_outputs():
     assert not spec.hidden_axes
     assert spec.tensors["stem.weight"].axes == ("y", "x")
     assert {axis.kind for axis in spec.axes.values()} == {"input", "output"}
+
+
+def test_a_single_output_neuron_may_lose_its_dimension():
+    class Field(torch.nn.Sequential):
+        def forward(self, x):
+            return torch.sigmoid(super().forward(x))[..., 0]
+
+    spec = trace(Field(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)), torch.randn(5, 2))
+    assert spec.tensors["2.weight"].axes == ("y", "h1")
+    assert spec.axes["y"].kind == "output"

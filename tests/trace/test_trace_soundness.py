@@ -1,5 +1,6 @@
 """What the tracer cannot follow is fixed and noted; what it claims holds."""
 
+import copy
 import logging
 from collections.abc import Callable
 
@@ -60,6 +61,9 @@ ORDERED = {
     "slice": lambda h: h.repeat(1, 2)[:, ::2],
     "convolution": lambda h: F.conv1d(h[:, None], torch.ones(1, 1, 3), padding=1)[:, 0],
     "numpy": lambda h: torch.from_numpy(np.roll(h.numpy(), 1, -1)),
+    "roll in": lambda h: torch.from_dlpack(torch.utils.dlpack.to_dlpack(h)).roll(1, -1),
+    "array": lambda h: torch.as_tensor(np.roll(np.asarray(h), 1, -1)),
+    "deepcopy": lambda h: copy.deepcopy(h).roll(1, -1),
     "tolist": lambda h: h + torch.tensor(h.tolist()),
     "wsl_tests::shifted": lambda h: shifted(h),
     "as_strided": lambda h: h.as_strided((5, 8), (1, 5)),
@@ -156,7 +160,7 @@ def test_an_axis_whose_order_does_not_matter_stays_free(name):
 
 PARTIAL = {
     "select": (lambda h: h[:, 2:3] * h, [2, 1, 5]),
-    "index": (lambda h: h * h[:, 2, None], [2, 5]),
+    "index": (lambda h: h * h[:, 2, None], [2, 1, 5]),
     "slices": (lambda h: torch.cat([h[:, 5:], h[:, :5].tanh()], 1), [5, 3]),
     "halves": (lambda h: torch.cat([h[:, :4] + h[:, 4:], h[:, 4:] * h[:, :4]], 1), [4]),
     "product": (lambda h: h.view(5, 2, 4).transpose(1, 2).reshape(5, 8), [2, 4]),

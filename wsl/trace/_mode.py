@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from wsl.trace._axes import is_fixed
+from wsl.trace._axes import is_fixed, size_of
 from wsl.trace._facts import Value
 from wsl.trace._operators import Call, decompositions
 from wsl.trace._recorder import Recorder, Unsupported
@@ -72,12 +72,9 @@ class OperatorMode(TorchDispatchMode):
         call = Call(func, args, kwargs)
         rule = RULES.get(call.name)
         if rule is None and not call.written:
-            # As the simpler operators that it is made of, each of which meets its own rule.
-            for decomposition in decompositions(func):
-                with self:
-                    result = decomposition(*args, **kwargs)
-                if result is not NotImplemented:
-                    return result
+            result = self._decompose(func, args, kwargs)
+            if result is not NotImplemented:
+                return result
         self.trace.begin(call.name)
         touched = [self._open_for_writing(tensor) for tensor in call.written]
         before = list(touched)
@@ -98,8 +95,23 @@ class OperatorMode(TorchDispatchMode):
         self._mark_weights(call)
         return call.out
 
+    def _decompose(self, func: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operator as the simpler ones that it is made of, each of which meets its own rule."""
+        for decomposition in decompositions(func):
+            try:
+                with self:
+                    result = decomposition(*args, **kwargs)
+            except NotTraceableError:
+                raise
+            except Exception as err:
+                _logger.debug("no decomposition of %s for these arguments: %s", func, err)
+                continue
+            if result is not NotImplemented:
+                return result
+        return NotImplemented
+
     def fix_all(self, values: Sequence[Value]) -> None:
-        """Fix the axes of ``values`` because of the running operator; if ``strict`` and any is free, raise."""
+        """Fix the axes of ``values`` because of the running operator; if strict, raise if any was free."""
         dims = [dim for value in values for dim in value.dims]
         if self.strict and not all(map(is_fixed, dims)):
             raise NotTraceableError(self.trace.reason().text)
@@ -130,8 +142,8 @@ class OperatorMode(TorchDispatchMode):
     def _close_writing(self, tensor: Tensor, old: Value) -> None:
         """After a write: views of the storage keep their labels, which must therefore fit the new entries."""
         new = self.trace.value(tensor)
-        if new is old:
-            return
+        if new is old or tuple(map(size_of, old.dims)) != tuple(tensor.shape):
+            return  # not written after all, or resized, which no rule describes
         for a, b in zip(old.dims, new.dims, strict=True):
             self.trace.unify(a, b)
         if self.trace.values.has_alias(tensor):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
-from wsl import spec
+from wsl.spec import Dim as SpecDim
 from wsl.trace._axes import AxisVariable, Concatenation, Dim, Reason, fix, resolve, size_of
 from wsl.trace._cells import dim_cells
 from wsl.trace._recorder import Recorder
@@ -105,7 +105,7 @@ class AxisNames:
         """The kind of a named axis."""
         return self._classifier.kind(key[0][0])
 
-    def dims(self, sums: Iterable[Sum]) -> tuple[spec.Dim, ...]:
+    def dims(self, sums: Iterable[Sum]) -> tuple[SpecDim, ...]:
         """The dims of one tensor, written with the names of the axes."""
         return tuple(
             tuple(

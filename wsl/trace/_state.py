@@ -24,8 +24,8 @@ class ModuleState:
     def __init__(self, module: nn.Module) -> None:
         self._parts = list(module.modules())
         self._module = module
-        self._saved: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        self._stored: dict[int, list[Tensor]] = {}
+        self._saved: dict[tuple[str, int], list[tuple[Tensor, Tensor]]] = {}
+        self._stored: dict[tuple[str, int], list[Tensor]] = {}
         self._random = ExitStack()
 
     def __enter__(self) -> ModuleState:

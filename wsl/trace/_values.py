@@ -15,7 +15,7 @@ class ValueTable:
 
     def __init__(self) -> None:
         self._entries: dict[int, tuple[Tensor, Value]] = {}
-        self._storages: dict[int, list[tuple[Tensor, Value]]] = {}
+        self._storages: dict[tuple[str, int], list[tuple[Tensor, Value]]] = {}
 
     def get(self, tensor: Tensor) -> Value | None:
         """The value of ``tensor``, or ``None`` if no operator made it and it was never declared."""
@@ -48,6 +48,13 @@ def iterate_tensors(items: Iterable[Any]) -> Iterable[Tensor]:
             yield from iterate_tensors(item)
 
 
-def storage_key(tensor: Tensor) -> int:
-    """Identity of the memory of ``tensor``; its own if it is not laid out in one piece."""
-    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
+def storage_key(tensor: Tensor) -> tuple[str, int]:
+    """Identity of the memory of ``tensor``, by its address where it has one."""
+    if tensor.layout is not torch.strided:
+        return "tensor", id(tensor)
+    storage = tensor.untyped_storage()
+    try:
+        address = storage.data_ptr()
+    except RuntimeError:  # fake tensors have none
+        address = 0
+    return (str(tensor.device), address) if address else ("storage", storage._cdata)

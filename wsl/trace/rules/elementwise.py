@@ -55,12 +55,9 @@ def _function(trace: Recorder, call: Call) -> None:
 def _log_sigmoid(trace: Recorder, call: Call) -> None:
     """Returns a scratch buffer too, which is empty or of the input's shape."""
     x = trace.value(call["self"])
-    for tensor in call.outs:
-        out = trace.assign(
-            tensor, x.dims if tensor.shape == call["self"].shape else trace.fixed(tensor.shape)
-        )
-        trace.facts.opaque(out)
-    trace.facts.apply(aligned(x), aligned(x), name="log_sigmoid")
+    out, buffer = call.outs
+    trace.facts.apply(aligned(x), aligned(trace.assign(out, x.dims)), name="log_sigmoid")
+    trace.facts.opaque(trace.assign(buffer, x.dims if buffer.numel() else trace.fixed(buffer.shape)))
 
 
 def _threshold(trace: Recorder, call: Call) -> None:

@@ -42,9 +42,14 @@ def _read_number(trace: Recorder, call: Call) -> None:
     trace.facts.opaque(trace.value(call["self"]))
 
 
+def _look(trace: Recorder, call: Call) -> None:
+    """Questions about sizes and memory, whose answers do not depend on entries."""
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys((*_ZEROS, *_FILLS), _fill),
     **dict.fromkeys(_SEQUENCES, _sequence),
     **dict.fromkeys(("zero", "fill"), _overwrite),
+    **dict.fromkeys(("is_same_size", "is_pinned", "sym_size", "sym_stride", "sym_numel"), _look),
     "_local_scalar_dense": _read_number,
 }

@@ -34,7 +34,8 @@ def _standardized(trace: Recorder, x: Value, over: tuple[int, ...]) -> Value:
 def _layer_norm(trace: Recorder, call: Call) -> None:
     x = trace.value(call["input"])
     first = len(x.dims) - len(call["normalized_shape"])
-    trace.features += x.dims[first:]
+    if first == len(x.dims) - 1:  # with several dims, all but channels are positions
+        trace.features.append(x.dims[first])
     y = _standardized(trace, x, tuple(range(first, len(x.dims))))
     out, *moments = call.outs
     trace.values.set(out, _affine(trace, y, call["weight"], call["bias"], first))

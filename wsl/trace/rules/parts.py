@@ -55,8 +55,7 @@ def _take(trace: Recorder, x: Value, dim: int, index: int, tensor: Tensor) -> No
     """One index of a dim: it is set apart from the others, which stay free."""
     size = size_of(x.dims[dim])
     if not is_fixed(x.dims[dim]):
-        piece = _pieces(trace, x, dim, [index, 1, size - index - 1])[1]
-        trace.fix(piece, "position")
+        _pieces(trace, x, dim, [index, 1, size - index - 1])
     out = derive(trace, x, tensor, x.dims[:dim] + x.dims[dim + 1 :])
     # The dims that stay keep their labels; the one that is lost has none, so it may not be scaled.
     labels = [i - (i > dim) if i != dim else None for i in range(len(x.dims))]
