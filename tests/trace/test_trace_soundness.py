@@ -244,6 +244,18 @@ def test_aliases_of_written_tensors_are_followed():
     verify(module, spec, _inputs())
 
 
+def test_memory_that_numpy_writes_to_is_followed_no_more():
+    def shared(h: Tensor) -> Tensor:
+        scratch = torch.zeros(5, 8)
+        np.copyto(scratch.numpy(), np.roll(h.numpy(), 1, -1))
+        return torch.sigmoid(torch.ones(8) * scratch)
+
+    module = Between(shared)
+    spec = trace(module, _inputs())
+    assert not spec.hidden_axes
+    verify(module, spec, _inputs())
+
+
 def test_a_rule_that_fails_fixes_and_warns(caplog, monkeypatch):
     from wsl.trace.rules import RULES
 

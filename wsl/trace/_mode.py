@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from wsl.trace._axes import is_fixed, size_of
 from wsl.trace._facts import Value
 from wsl.trace._operators import Call, decompositions
-from wsl.trace._recorder import Recorder, Unsupported
+from wsl.trace._recorder import Recorder, Unsupported, lose_sight
 from wsl.trace._state import ModuleState
 from wsl.trace.rules import RULES
 
@@ -179,6 +179,7 @@ class EscapeMode(TorchFunctionMode):
         if name in _ESCAPES:
             trace.begin(name.strip("_"))
             self.operators.fix_all([trace.value(tensor)])
+            lose_sight(trace, tensor)
         elif name == "__set__" and func == _DATA.__set__:
             trace.begin("assignment to data")
             self.operators.state.save(tensor)

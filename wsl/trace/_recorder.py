@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from wsl.trace._axes import Dim, Reason, ReasonKind, fix, fresh, size_of
 from wsl.trace._facts import Constancy, Facts, Value
 from wsl.trace._operators import Call
-from wsl.trace._unify import cut, regroup, unify
+from wsl.trace._unify import unify
 from wsl.trace._values import ValueTable
 
 
@@ -90,25 +90,10 @@ class Recorder:
                 dims[offset + i] = self.unify(dims[offset + i], dim)
         return tuple(dims)
 
-    def regroup(self, dims: Sequence[Dim], sizes: Sequence[int]) -> list[Dim]:
-        """Read the row-major index of ``dims`` as dims of other sizes."""
-        return regroup(dims, sizes, self.reason)
-
-    def cut(self, dim: Dim, sizes: Sequence[int]) -> list[Dim]:
-        """Cut ``dim`` into consecutive pieces; fixes it if the pieces cannot be expressed."""
-        pieces = cut(dim, sizes)
-        if pieces is None:
-            self.fix(dim)
-            return list(self.fixed(sizes))
-        return pieces
-
     def _unseen(self, tensor: Tensor) -> Value:
-        """A tensor that no traced operator made: a constant. What shares its storage is out of sight."""
-        for value in self.values.sharing(tensor):
-            for dim in value.dims:
-                self.fix(dim)
-            self.facts.opaque(value)
-        reason = Reason("constant", f"a constant tensor of {self.reason().text}")
+        """A tensor that no traced operator made: a constant, or a view made out of sight."""
+        lose_sight(self, tensor)
+        reason = Reason("constant", f"a constant tensor met by {self.reason().text}")
         return self.values.set(tensor, Value(fresh(tensor.shape, reason), "constant"))
 
     def _find_place(self) -> str:
@@ -121,6 +106,17 @@ class Recorder:
                     return f" in {path}"
             frame = frame.f_back
         return ""
+
+
+def lose_sight(trace: Recorder, tensor: Tensor) -> None:
+    """The storage of ``tensor`` can be read and written where no operator shows it: fix all values in it."""
+    for value in trace.values.sharing(tensor):
+        uses, value.uses = value.uses or [], None
+        for known in (value, *uses):
+            known.constancy = None if known.constancy == "zero" else known.constancy
+            for dim in known.dims:
+                trace.fix(dim)
+            trace.facts.opaque(known)
 
 
 Rule = Callable[[Recorder, Call], None]

@@ -4,13 +4,14 @@ from wsl.trace._axes import size_of
 from wsl.trace._facts import Value, aligned
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule
+from wsl.trace.rules.parts import pieces_of
 
 
 def _glu(trace: Recorder, call: Call) -> None:
     x = trace.value(call["self"])
     dim = call["dim"] % len(x.dims)
     half = size_of(x.dims[dim]) // 2
-    first, second = trace.cut(x.dims[dim], [half, half])
+    first, second = pieces_of(trace, x.dims[dim], [half, half])
     trace.unify(first, second)
     linear, gate, opened = (
         Value((*x.dims[:dim], part, *x.dims[dim + 1 :])) for part in (first, second, second)

@@ -8,13 +8,18 @@ from wsl.trace._axes import AxisVariable, Concatenation, Dim, is_fixed, size_of
 from wsl.trace._facts import Operand, Value
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule, Unsupported
+from wsl.trace._unify import cut, regroup
 from wsl.trace.rules.shape import derive
 
 
-def _pieces(trace: Recorder, x: Value, dim: int, sizes: Sequence[int]) -> list[Dim]:
-    """Cut one dim of ``x``, leaving out empty pieces."""
-    pieces = iter(trace.cut(x.dims[dim], [size for size in sizes if size]))
-    return [next(pieces) if size else () for size in sizes]
+def pieces_of(trace: Recorder, dim: Dim, sizes: Sequence[int]) -> list[Dim]:
+    """Cut ``dim``; fixes it if the pieces cannot be expressed. Pieces of size 0 are ``()``."""
+    pieces = cut(dim, [size for size in sizes if size])
+    if pieces is None:
+        trace.fix(dim)
+        return list(trace.fixed(sizes))
+    rest = iter(pieces)
+    return [next(rest) if size else () for size in sizes]
 
 
 def _range(trace: Recorder, x: Value, dim: int, start: int, tensor: Tensor, piece: Dim) -> None:
@@ -35,7 +40,7 @@ def _slice(trace: Recorder, call: Call) -> None:
         out = derive(trace, x, call.out, (*x.dims[:dim], *trace.fixed([length]), *x.dims[dim + 1 :]))
         labels = tuple(None if i == dim else i for i in range(len(x.dims)))
         return trace.facts.multiply([Operand(x, labels)], Operand(out, labels))
-    piece = _pieces(trace, x, dim, [start, length, size - start - length])[1]
+    piece = pieces_of(trace, x.dims[dim], [start, length, size - start - length])[1]
     return _range(trace, x, dim, start, call.out, piece)
 
 
@@ -44,7 +49,7 @@ def _split(trace: Recorder, call: Call) -> None:
     dim = call["dim"] % len(x.dims)
     sizes = [tensor.shape[dim] for tensor in call.outs]
     start = 0
-    for tensor, size, piece in zip(call.outs, sizes, _pieces(trace, x, dim, sizes), strict=True):
+    for tensor, size, piece in zip(call.outs, sizes, pieces_of(trace, x.dims[dim], sizes), strict=True):
         if not size:
             raise Unsupported
         _range(trace, x, dim, start, tensor, piece)
@@ -55,7 +60,7 @@ def _take(trace: Recorder, x: Value, dim: int, index: int, tensor: Tensor) -> No
     """One index of a dim: it is set apart from the others, which stay free."""
     size = size_of(x.dims[dim])
     if not is_fixed(x.dims[dim]):
-        _pieces(trace, x, dim, [index, 1, size - index - 1])
+        pieces_of(trace, x.dims[dim], [index, 1, size - index - 1])
     out = derive(trace, x, tensor, x.dims[:dim] + x.dims[dim + 1 :])
     # The dims that stay keep their labels; the one that is lost has none, so it may not be scaled.
     labels = [i - (i > dim) if i != dim else None for i in range(len(x.dims))]
@@ -129,7 +134,8 @@ def _pixel_shuffle(trace: Recorder, call: Call) -> None:
     """``(C r r, H, W)`` to ``(C, H r, W r)``."""
     x = trace.value(call["self"])
     factor = call["upscale_factor"]
-    channels, rows, columns = trace.regroup(x.dims[-3:-2], [size_of(x.dims[-3]) // factor**2, factor, factor])
+    sizes = [size_of(x.dims[-3]) // factor**2, factor, factor]
+    channels, rows, columns = regroup(x.dims[-3:-2], sizes, trace.reason)
     for dim in (*x.dims[-2:], rows, columns):
         trace.fix(dim, "position")
     out = trace.assign(call.out, (*x.dims[:-3], channels, x.dims[-2] + rows, x.dims[-1] + columns))

@@ -8,6 +8,7 @@ from wsl.trace._axes import AxisVariable, Dim, fresh, size_of
 from wsl.trace._facts import Operand, Value
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule, Unsupported
+from wsl.trace._unify import regroup
 
 
 def derive(trace: Recorder, source: Value, tensor: Tensor, dims: Iterable[Dim]) -> Value:
@@ -39,7 +40,7 @@ def _view(trace: Recorder, call: Call) -> None:
             else:
                 right *= new[j]
                 j += 1
-        dims += trace.regroup(x.dims[start_i:i], new[start_j:j])
+        dims += regroup(x.dims[start_i:i], new[start_j:j], trace.reason)
     trace.facts.rearrange(x, derive(trace, x, call.out, dims))
 
 
