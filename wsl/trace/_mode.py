@@ -78,9 +78,12 @@ class OperatorMode(TorchDispatchMode):
         self.trace.begin(call.name)
         touched = [self._open_for_writing(tensor) for tensor in call.written]
         before = list(touched)
+        sources = [self.trace.values.get(tensor) for tensor in call.tensors]
         if rule is None:
             touched += [self.trace.value(tensor) for tensor in call.tensors]
         call.out = func(*args, **kwargs)
+        if not call.written and any(call.out is tensor for tensor in call.tensors):
+            return call.out  # a conversion to what it was
         try:
             if rule is None:
                 raise Unsupported
@@ -92,7 +95,7 @@ class OperatorMode(TorchDispatchMode):
             self._fix_everything(call, touched)
         for tensor, value in zip(call.written, before, strict=True):
             self._close_writing(tensor, value)
-        self._mark_weights(call)
+        self._mark_weights(sources, call.outs)
         return call.out
 
     def _decompose(self, func: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -149,12 +152,12 @@ class OperatorMode(TorchDispatchMode):
         if self.trace.values.has_alias(tensor):
             self.trace.facts.same(old, new)
 
-    def _mark_weights(self, call: Call) -> None:
-        known = [self.trace.values.get(tensor) for tensor in call.tensors]
-        values = [value for value in known if value is not None]
+    def _mark_weights(self, sources: Sequence[Value | None], outs: Sequence[Tensor]) -> None:
+        """What is made of parameters and constants alone is a weight too."""
+        values = [value for value in sources if value is not None]
         constant = all(value.weight or value.constancy in ("zero", "constant") for value in values)
         if constant and any(value.weight for value in values):
-            for value in filter(None, map(self.trace.values.get, call.outs)):
+            for value in filter(None, map(self.trace.values.get, outs)):
                 value.weight = True
 
 
