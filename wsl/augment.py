@@ -1,7 +1,7 @@
 """Weight augmentations: the same function, or nearly the same, from other weights.
 
-Each is a small value with its own arguments; all draw from an explicit generator. They act on raw weights and are
-meant for training batches only.
+Each is a small value with its own arguments; all draw from an explicit generator. They act on raw weights
+and are meant for training batches only.
 
 Source: Shamsian et al. 2024 (arXiv:2402.04081).
 """

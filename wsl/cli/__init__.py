@@ -1,4 +1,4 @@
-"""The command line, ``python -m wsl``: each command is imported when it is called, and holds no logic of its own."""
+"""The command line, ``python -m wsl``: commands are imported when called, and hold no logic of their own."""
 
 import importlib
 import logging
@@ -25,8 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        The exit code: 0 done, 2 the input or the arguments are at fault (one paragraph says so on stderr). Anything
-        else raises, which makes the exit code 1.
+        The exit code: 0 done, 2 the input or the arguments are at fault (one paragraph says so on stderr).
+        Anything else raises, which makes the exit code 1.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in ("-h", "--help"):

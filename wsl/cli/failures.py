@@ -8,7 +8,7 @@ FAULTS = {
     "wsl": ("SymmetryError",),
     "wsl.spec": ("SpecError",),
     "wsl.zoo": ("ZooError",),
-    "wsl.data": ("DataError",),
+    "wsl.data.module": ("DataError",),
     "wsl.tasks": ("TaskError",),
     "wsl.report": ("ReportError",),
     "wsl.trace": ("TraceError",),

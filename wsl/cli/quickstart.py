@@ -1,4 +1,4 @@
-"""``quickstart``: build a zoo, train three encoders, test them, draw figures; each step is a command of its own."""
+"""``quickstart``: build a zoo, train and test three encoders, draw figures; each step is a command."""
 
 import json
 import logging
@@ -59,8 +59,8 @@ def run(arguments: Sequence[str]) -> int:
     configs = Path(options.configs) if options.configs else Path(wsl.__file__).parents[1] / "configs"
     if not (configs / "experiment" / "quickstart_probes.yaml").is_file():
         raise CommandError(
-            f"{configs} does not hold the quick start's configurations. Run it in a checkout of the repository, or "
-            "name the folder with --configs."
+            f"{configs} does not hold the quick start's configurations. Run it in a checkout of the "
+            "repository, or name the folder with --configs."
         )
     out.mkdir(parents=True, exist_ok=True)
     zoo = out / "digits_inr.h5"

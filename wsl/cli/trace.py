@@ -18,7 +18,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(
         prog="python -m wsl trace",
         exit_on_error=False,
-        description="Print the weight-space specification of a module. Imports and runs the code that is named.",
+        description="Print the weight-space specification of a module. Imports and runs the code it names.",
     )
     parser.add_argument(
         "module", type=str, help="import path of an nn.Module class or a function, package.module:Name"

@@ -1,4 +1,4 @@
-"""``fit``, ``validate``, ``test`` and ``predict``: Lightning's command line with runs that have a name and a folder."""
+"""``fit``, ``validate``, ``test``, ``predict``: Lightning's command line; a run has a name and a folder."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from lightning.pytorch import Trainer
@@ -34,7 +34,7 @@ DEFAULTS = {
 
 
 class SaveRunConfig(SaveConfigCallback):
-    """Keeps the whole configuration of a training run as ``config.yaml`` in its folder, and with its loggers."""
+    """Keeps a training run's whole configuration as ``config.yaml`` in its folder, and with its loggers."""
 
     def save_config(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
         if stage != "fit":
@@ -50,41 +50,38 @@ class SaveRunConfig(SaveConfigCallback):
 
 
 class TaskCLI(LightningCLI):
-    """A task, its data and a trainer from configuration files and arguments; each run in a folder of its own."""
+    """A task, its data and a trainer from configuration files and arguments; each run has its own folder."""
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.add_argument(
             "--name", type=str | None, default=None, help="Name of the run; by default the time of its start."
         )
         parser.add_argument("--runs", type=str, default="runs", help="Folder that holds the runs' folders.")
-        parser.add_lightning_class_args(ModelCheckpoint, "best_checkpoint")
-        parser.set_defaults(
-            {
-                "best_checkpoint.filename": "best",
-                "best_checkpoint.monitor": "val/accuracy",
-                "best_checkpoint.mode": "max",
-                "best_checkpoint.enable_version_counter": False,
-            }
+        parser.add_argument(
+            "--monitor",
+            type=str,
+            default="val/accuracy",
+            help="Metric that chooses best.ckpt and stops early.",
         )
-        parser.add_lightning_class_args(EarlyStopping, "early_stopping")
-        parser.set_defaults(
-            {
-                "early_stopping.monitor": "val/accuracy",
-                "early_stopping.mode": "max",
-                "early_stopping.patience": 20,
-            }
+        parser.add_argument(
+            "--mode", type=Literal["max", "min"], default="max", help="Which way it improves."
+        )
+        parser.add_argument(
+            "--patience",
+            type=int | None,
+            default=20,
+            help="Epochs without improvement that stop; null for none.",
         )
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         self.config = parser.parse_args(args)
 
     def _parse_ckpt_path(self) -> None:
-        """Resolve the run's folder and checkpoint. The model always comes from the configuration: see below."""
+        """Resolve the run's folder and checkpoint. The model always comes from the configuration."""
         config = self.config[self.config.subcommand]
         if config.name is None:
             config.name = time.strftime("%Y%m%d-%H%M%S")
         self.folder = Path(config.runs) / config.name
-        config.best_checkpoint.dirpath = str(self.folder / "checkpoints")
         config.ckpt_path = checkpoint_path(config.get("ckpt_path"), self.folder, self.config.subcommand)
         config.weights_only = True
         if "verbose" in config:
@@ -93,33 +90,41 @@ class TaskCLI(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         self._check_hyperparameters()
         self.datamodule.setup(self.subcommand)  # faulty data must fail before anything is written
+        self.model.outputs(self.datamodule)
         given = self._get(self.config_init, "trainer").get("logger")
         if given is None:
             kwargs["logger"] = default_loggers(self.folder) if self.subcommand == "fit" else False
         return super().instantiate_trainer(**kwargs)
 
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:
-        last = ModelCheckpoint(
-            dirpath=str(self.folder / "checkpoints"),
-            filename="last",
-            save_on_train_epoch_end=True,
-            enable_version_counter=False,
-        )
+        options = self.config[self.subcommand]
         bar = RichProgressBar() if sys.stderr.isatty() else EpochLog()
         if isinstance(bar, EpochLog):
             config["enable_progress_bar"] = False
-        extra = [last, bar, PredictionTable(str(self.folder))]
+        extra = [
+            *checkpoints(self.folder, options.monitor, options.mode),
+            bar,
+            PredictionTable(str(self.folder)),
+        ]
+        if options.patience is not None:
+            extra.append(EarlyStopping(options.monitor, mode=options.mode, patience=options.patience))
         return super()._instantiate_trainer(config, [*callbacks, *extra])
 
     def _check_hyperparameters(self) -> None:
         path = self._get(self.config_init, "ckpt_path")
         if path is None:
             return
-        stored = torch.load(path, weights_only=True, map_location="cpu").get("hyper_parameters", {})
+        try:
+            stored = torch.load(path, weights_only=True, map_location="cpu")["hyper_parameters"]
+        except Exception as err:  # whatever reading an arbitrary file raises
+            raise CommandError(
+                f"{path} is no checkpoint of `python -m wsl fit`, or it is damaged ({type(err).__name__})."
+            ) from err
         if changed := differences(stored, dict(self.model.hparams)):
             raise CommandError(
-                f"the configuration contradicts the checkpoint {path}: {'; '.join(changed)}. Leave these settings as "
-                "they were (the run's own config.yaml has them), or start a run under another name."
+                f"the configuration contradicts the checkpoint {path}: {'; '.join(changed)}. "
+                "Leave these settings as they were (the run's own config.yaml has them), or start a run "
+                "under another name."
             )
 
     def after_fit(self) -> None:
@@ -157,7 +162,11 @@ def run(arguments: Sequence[str]) -> int:
         save_config_kwargs={"save_to_log_dir": False},
         trainer_defaults=dict(DEFAULTS),
         seed_everything_default=0,
-        parser_kwargs={"exit_on_error": False, **{name: {"exit_on_error": False} for name in COMMANDS}},
+        parser_kwargs={
+            "exit_on_error": False,
+            "prog": "python -m wsl",
+            **{name: {"exit_on_error": False} for name in COMMANDS},
+        },
         subclass_mode_model=True,
         subclass_mode_data=True,
         auto_configure_optimizers=False,
@@ -179,7 +188,8 @@ def run_config(command: str, options: Sequence[str]) -> list[str]:
     if not path.is_file():
         raise CommandError(
             f"there is no run {values['--name']!r}: {path} does not exist. Train it with "
-            f"`python -m wsl fit --config CONFIG --name {values['--name']}`, or give --config and --ckpt_path."
+            f"`python -m wsl fit --config CONFIG --name {values['--name']}`, "
+            "or give --config and --ckpt_path."
         )
     return ["--config", str(path), *([] if "--ckpt_path" in named else ["--ckpt_path", "best"])]
 
@@ -194,25 +204,25 @@ def checkpoint_path(given: str | None, folder: Path, command: str) -> str | None
     if given is None:
         if command == "fit" and any(saved.glob("*.ckpt")):
             raise CommandError(
-                f"the run {folder} has checkpoints already. Continue it with --ckpt_path last, or train another one "
-                "under another --name."
+                f"the run {folder} has checkpoints already. "
+                "Continue it with --ckpt_path last, or train another one under another --name."
             )
         return None
     path = saved / f"{given}.ckpt" if given in CHECKPOINTS else Path(given)
     if not path.is_file():
         found = ", ".join(sorted(str(p) for p in saved.glob("*.ckpt"))) or "none"
         raise CommandError(
-            f"there is no checkpoint {path}; checkpoints of the run {folder}: {found}. Check --name and --runs, or "
-            "leave --ckpt_path out to start from new weights."
+            f"there is no checkpoint {path}; checkpoints of the run {folder}: {found}. "
+            "Check --name and --runs, or leave --ckpt_path out to start from new weights."
         )
     return str(path)
 
 
 def differences(stored: dict[str, Any], given: dict[str, Any], prefix: str = "model") -> list[str]:
-    """Where both say something and not the same, e.g. ``model.encoder.channels is 64, the checkpoint has 32``."""
+    """Where both say something else, e.g. ``model.encoder.channels is 64, the checkpoint has 32``."""
     found = []
-    for key in stored.keys() & given.keys() - {"_instantiator"}:
-        name = f"{prefix}.{key}".replace("init_args.", "").replace("_class_path", "class_path")
+    for key in stored.keys() & given.keys():
+        name = f"{prefix}.{key}".replace("init_args.", "")
         if isinstance(stored[key], dict) and isinstance(given[key], dict):
             found += differences(stored[key], given[key], name)
         elif stored[key] != given[key]:
@@ -220,8 +230,17 @@ def differences(stored: dict[str, Any], given: dict[str, Any], prefix: str = "mo
     return sorted(found)
 
 
+def checkpoints(folder: Path, monitor: str, mode: str) -> list[Callback]:
+    """``best.ckpt`` by the monitored metric, and ``last.ckpt`` after every epoch."""
+    shared: dict[str, Any] = {"dirpath": str(folder / "checkpoints"), "enable_version_counter": False}
+    return [
+        ModelCheckpoint(filename="best", monitor=monitor, mode=mode, **shared),
+        ModelCheckpoint(filename="last", save_on_train_epoch_end=True, **shared),
+    ]
+
+
 def default_loggers(folder: Path) -> list[Logger]:
-    """Metrics as CSV in the run's folder, and Weights & Biases: offline unless ``WANDB_MODE`` says otherwise."""
+    """Metrics as CSV in the run's folder, and Weights & Biases: offline unless ``WANDB_MODE`` says else."""
     mode = os.environ.setdefault("WANDB_MODE", "offline")
     os.environ.setdefault("WANDB_SILENT", "true")
     folder.mkdir(parents=True, exist_ok=True)
@@ -235,8 +254,9 @@ def default_loggers(folder: Path) -> list[Logger]:
             _ = wandb_logger.experiment
     except Exception as err:
         raise CommandError(
-            f"Weights & Biases does not start with WANDB_MODE={mode} ({type(err).__name__}: {err}). Log in with "
-            "`wandb login` and check the network, or train with WANDB_MODE=offline and upload later with `wandb sync`."
+            f"Weights & Biases does not start with WANDB_MODE={mode} ({type(err).__name__}: {err}). "
+            "Log in with `wandb login` and check the network, or train with WANDB_MODE=offline and upload "
+            "later with `wandb sync`."
         ) from err
     return [*loggers, wandb_logger]
 

@@ -41,8 +41,8 @@ def _verify(path: str) -> None:
     if not result.ok:
         shown = ", ".join(map(str, result.failed[:20])) + (" …" if len(result.failed) > 20 else "")
         raise ZooError(
-            f"{path}: {len(result.failed)} of {result.rows} rows do not match their hash: {shown}. Their bytes "
-            "changed after they were written: copy the file again from its source, or build it anew."
+            f"{path}: {len(result.failed)} of {result.rows} rows do not match their hash: {shown}. "
+            "Their bytes changed after they were written: copy the file again, or build it anew."
         )
     sys.stdout.write(f"{path}: all {result.rows} rows match their hashes\n")
 

@@ -24,9 +24,9 @@ class BatchRequest(NamedTuple):
 class BatchSampler(DistributedSampler):
     """Batches of ``rows``, shuffled anew in each epoch by ``seed`` and the epoch alone.
 
-    It is a ``DistributedSampler`` so that Lightning leaves it in place: each of ``replicas`` processes draws its
-    share of every global batch. Training drops nothing with one process; with several, all get equally many
-    batches, and rows that do not fill a batch wrap around to the epoch's first ones.
+    It is a ``DistributedSampler`` so that Lightning leaves it in place: each of ``replicas`` processes
+    draws its share of every global batch. Training drops nothing with one process; with several, all get
+    equally many batches, and rows that do not fill a batch wrap around to the epoch's first ones.
 
     Args:
         rows: zoo rows to draw from.
@@ -58,7 +58,7 @@ class BatchSampler(DistributedSampler):
             return -(-len(self.rows) // (self.batch_size * self.num_replicas))
         return -(-len(self.rows[self.rank :: self.num_replicas]) // self.batch_size)
 
-    def __iter__(self) -> Iterator[BatchRequest]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[BatchRequest]:
         rows = self._epoch_rows()
         start, self.start = self.start, 0
         for index in range(start, len(self)):
@@ -114,7 +114,8 @@ class WeightLoader:
     """An iterable of :class:`WeightBatch` that can continue in the middle of an epoch.
 
     Wraps a ``DataLoader`` and implements the ``state_dict``/``load_state_dict`` protocol that Lightning saves
-    with each checkpoint. The underlying iterator starts with the first batch that is asked for, after the epoch has
+    with each checkpoint. The underlying iterator starts with the first batch that is asked for, after the
+    epoch has
     been set: workers prefetch, and started earlier they would read the order of another epoch.
 
     Args:

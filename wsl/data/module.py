@@ -49,8 +49,9 @@ class BaseDataModule(pl.LightningDataModule):
 class ZooDataModule(BaseDataModule):
     """Batches of networks from one zoo, in the splits that the zoo stores.
 
-    Each batch is one read of the store. Order and augmentations of an epoch depend on ``seed`` and the epoch only, so
-    that a resumed run sees what the unbroken one would have seen, also in the middle of an epoch.
+    Each batch is one read of the store. Order and augmentations of an epoch depend on ``seed`` and the
+    epoch only, so that a resumed run sees what the unbroken one would have seen, also in the middle of an
+    epoch.
 
     Args:
         path: a zoo file, as written by ``python -m wsl zoo build``.
@@ -63,7 +64,8 @@ class ZooDataModule(BaseDataModule):
         predict_split: the split that ``predict`` reads.
 
     Raises:
-        DataError: the file or the label column is missing, a split is empty, or a resumed run used other data.
+        DataError: the file or the label column is missing, a split is empty, or a resumed run used other
+            data.
         ZooError: the file is no zoo, or damaged.
     """
 
@@ -81,7 +83,8 @@ class ZooDataModule(BaseDataModule):
         super().__init__()
         if batch_size < 1 or num_workers < 0:
             raise DataError(
-                f"batch_size is {batch_size} and num_workers {num_workers}; expected at least 1 and at least 0."
+                f"batch_size is {batch_size} and num_workers {num_workers}; "
+                "expected at least 1 and at least 0."
             )
         self.path, self.label = str(path), label
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
@@ -170,7 +173,7 @@ class ZooDataModule(BaseDataModule):
         return {"fingerprint": self.fingerprint, "batch_size": self.batch_size, "seed": self.seed}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Refuse to resume training on other data than the checkpoint's; evaluation is free to read any zoo."""
+        """Refuse to resume training on other data than the checkpoint's; evaluation may read any zoo."""
         if self.trainer is None or self.trainer.state.fn != "fit":
             return
         if changed := [key for key, value in self.state_dict().items() if state_dict.get(key) != value]:
@@ -199,7 +202,7 @@ class ZooDataModule(BaseDataModule):
 def _labels(zoo: Zoo, column: str) -> np.ndarray:
     if column not in zoo.metadata:
         raise DataError(
-            f"the zoo has no metadata column {column!r}; it has {', '.join(sorted(zoo.metadata)) or 'none'}.\n"
+            f"the zoo has no metadata column {column!r}; it has {', '.join(sorted(zoo.metadata))}.\n"
             "  Name one of them with data.label."
         )
     values = np.asarray(zoo.metadata[column])

@@ -12,7 +12,7 @@ from wsl.zoo import Zoo
 
 @dataclass(frozen=True)
 class WeightStatistics:
-    """One mean and one standard deviation for each block of a spec (for each tensor, where it is no concatenation).
+    """One mean and one standard deviation for each block of a spec (each tensor, if it is no concatenation).
 
     A whole block shares them: statistics of single entries would break the permutation symmetry.
 
@@ -26,7 +26,7 @@ class WeightStatistics:
 
 
 def weight_statistics(batches: Iterable[Mapping[str, Tensor]]) -> WeightStatistics:
-    """Statistics of all entries of each block, in one pass and in float64; the batches' order decides the last digits.
+    """Statistics of all entries of each block, in one pass and in float64.
 
     Args:
         batches: blocks ``(B, *view)`` by key, as ``spec.split`` cuts them; their sizes ``B`` may differ.
@@ -47,7 +47,8 @@ def weight_statistics(batches: Iterable[Mapping[str, Tensor]]) -> WeightStatisti
             if not np.isfinite(mean):
                 raise ValueError(
                     f"{name} holds values that are not finite, so it has no mean and deviation.\n"
-                    "  Find the networks with `python -m wsl zoo verify FILE` and build the zoo anew without them."
+                    "  Find the networks with `python -m wsl zoo verify FILE` and build the zoo anew "
+                    "without them."
                 )
             deviations = float((values - mean).square().sum())
             moments[name] = _merge(moments.get(name, (0, 0.0, 0.0)), (count, mean, deviations))

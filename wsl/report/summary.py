@@ -24,7 +24,7 @@ class EncoderResult:
 
     title: str
     accuracy: float
-    validation: Sequence[float]
+    validation: np.ndarray
     seconds: float
 
 
@@ -99,7 +99,7 @@ def write_study(study: Study, folder: Path) -> str:
     return text
 
 
-def _curve(values: Sequence[float]) -> str:
+def _curve(values: np.ndarray) -> str:
     last = len(values)
     shown = [epoch for epoch in _SHOWN_EPOCHS if epoch < last] + [last]
-    return "  ".join(f"{epoch}: {np.asarray(values)[epoch - 1]:.0%}" for epoch in shown if epoch > 0)
+    return "  ".join(f"{epoch}: {values[epoch - 1]:.0%}" for epoch in shown if epoch > 0)

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import lightning.pytorch as pl
@@ -26,15 +26,17 @@ OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 ScheduleFactory = Callable[[Optimizer, int], LRScheduler]
 
 _RECORD = "wsl"
+_BASES = {"encoder": Encoder, "optimizer": Optimizer, "schedule": LRScheduler}
 
 
 class BaseTask(pl.LightningModule):
-    """An encoder and a head that are built when the specification is known: from the data, or from a checkpoint.
+    """An encoder and a head, built when the specification is known: from the data, or from a checkpoint.
 
     Subclasses call :meth:`remember` in their constructor and implement :meth:`build_head`.
 
     Args:
-        encoder: an encoder class, or ``functools.partial`` of one; called with the specification.
+        encoder: an encoder class, or ``functools.partial`` of one; called with the specification. A checkpoint
+            gives a dict of ``class_path`` and ``init_args``.
         optimizer: likewise, called with the parameters.
         schedule: likewise, called with the optimizer and the number of steps, stepped every step.
         probes: number of inputs at which the encoder probes the networks.
@@ -52,6 +54,9 @@ class BaseTask(pl.LightningModule):
             raise TaskError(f"probes is {probes}; expected a number of inputs, or 0 for none.")
         self.probes = probes
         self._factories: dict[str, Any] = {"encoder": encoder, "optimizer": optimizer, "schedule": schedule}
+        for name, base in _BASES.items():
+            if isinstance(self._factories[name], Mapping):  # from a checkpoint
+                self._factories[name] = Recipe.from_dict(self._factories[name]).factory(base)
         self._recipes: dict[str, Recipe] = {}
         self.encoder: Encoder | None = None
         self.head: nn.Module | None = None
@@ -64,18 +69,14 @@ class BaseTask(pl.LightningModule):
         """The module that reads the encoder's features."""
 
     def remember(self, **arguments: Any) -> None:
-        """Keep the constructor's arguments as plain values, so that any checkpoint loads with ``weights_only``.
+        """Keep the constructor's arguments as plain values: any checkpoint loads with ``weights_only``.
 
-        They are the same whether the task is made in Python or by the command line, and
-        ``load_from_checkpoint`` makes the task from them in both.
+        They are the same whether the task is made in Python, by the command line or from a checkpoint.
         """
-        stored: dict[str, Any] = {
-            "_instantiator": "lightning.pytorch.cli.instantiate_module",
-            "_class_path": import_path(type(self)),
-        }
+        stored: dict[str, Any] = {"class_path": import_path(type(self))}
         for name, value in arguments.items():
             if name in self._factories:
-                self._recipes[name] = describe(name, value)
+                self._recipes[name] = describe(name, self._factories[name])
                 stored[name] = self._recipes[name].to_dict()
             else:
                 stored[name] = plain(name, value)
@@ -83,10 +84,13 @@ class BaseTask(pl.LightningModule):
 
     def configure_model(self) -> None:
         """Build encoder and head for the data's specification, with the statistics of its train split."""
+        if self._trainer is None:
+            return  # load_from_checkpoint, which goes on to build it from the checkpoint
         data = getattr(self.trainer, "datamodule", None)
         if not isinstance(data, BaseDataModule):
             raise TaskError(
-                f"{type(self).__name__} was given {type(data).__name__} as data; expected a wsl data module.\n"
+                f"{type(self).__name__} was given {type(data).__name__} as data; expected a "
+                "wsl data module.\n"
                 "  Its encoder is built for the data's specification: pass datamodule=ZooDataModule(path)."
             )
         record = {
@@ -137,14 +141,14 @@ class BaseTask(pl.LightningModule):
             log.log_hyperparams({key: self._record[key] for key in ("spec", "zoo", "version")})
 
     def on_train_start(self) -> None:
-        """Continue in the middle of the epoch: Lightning restores its loaders only if no schedule asked for them before."""
+        """Continue inside the epoch: Lightning itself restores no loader that a schedule asked for before."""
         loader = self.trainer.train_dataloader
         if self._position is not None and isinstance(loader, WeightLoader):
             loader.load_state_dict(self._position)
         self._position = None
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        """Seed what the step draws (dropout) by its position in the run, so that resumed runs equal unbroken ones."""
+        """Seed what the step draws (dropout) by its position: resumed runs equal unbroken ones."""
         assert self._seed is not None
         entropy = (self._seed, self.current_epoch, batch_idx, self.global_rank)
         torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
@@ -162,14 +166,13 @@ class BaseTask(pl.LightningModule):
 
     def _build(self, record: dict[str, Any]) -> None:
         spec = WeightSpec.parse(record["spec"])
-        kind = self._recipes["encoder"].load()
         extras = {"probes": self._probe_features(spec, record["forward"])} if self.probes else {}
         encoder = self._factories["encoder"](spec, **extras)
         self.head = self.build_head(spec, encoder, record["outputs"])
         self.encoder, self._record = encoder, dict(record)
 
     def _probe_features(self, spec: WeightSpec, forward: dict[str, Any] | None) -> ProbeFeatures:
-        kind = self._recipes["encoder"].load()
+        kind = self._recipes["encoder"].load(Encoder)
         if "probes" not in inspect.signature(kind).parameters:
             raise TaskError(
                 f"probes is {self.probes}, but {kind.__name__} has no probe features.\n"

@@ -25,8 +25,8 @@ class EpochLog(pl.Callback):
 class PredictionTable(pl.Callback):
     """Writes what a task predicts: ``predictions.csv`` and, where the task gives them, ``embeddings.npy``.
 
-    Columns: ``row``, ``label``, ``prediction`` and a probability for each class, ordered by row. Embeddings are
-    float32 ``(n, features)`` in the same order. Meant for one process.
+    Columns: ``row``, ``label``, ``prediction`` and a probability for each class, ordered by row.
+    Embeddings are float32 ``(n, features)`` in the same order. Meant for one process.
 
     Args:
         folder: is made if it does not exist.

@@ -2,10 +2,13 @@
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+# A checkpoint may name classes of these packages, and of modules that are imported already.
+TRUSTED = ("torch", "wsl")
 
 
 class TaskError(ValueError):
@@ -18,7 +21,8 @@ class Recipe:
 
     Args:
         class_path: ``"package.module.Class"``.
-        init_args: values that ``torch.load(weights_only=True)`` reads back: numbers, strings, lists, dicts, None.
+        init_args: values that ``torch.load(weights_only=True)`` reads back: numbers, strings, lists,
+            dicts, None.
     """
 
     class_path: str
@@ -28,27 +32,47 @@ class Recipe:
         """The form that configuration files use."""
         return {"class_path": self.class_path, "init_args": self.init_args}
 
-    def load(self) -> type:
-        """Import the class.
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> "Recipe":
+        """Inverse of :meth:`to_dict`; ``init_args`` may be missing.
 
         Raises:
-            TaskError: there is no such class.
+            TaskError: other entries than these.
+        """
+        if not isinstance(value.get("class_path"), str) or not set(value) <= {"class_path", "init_args"}:
+            raise TaskError(f"{dict(value)} is no recipe; expected the entries class_path and init_args.")
+        return cls(value["class_path"], dict(value.get("init_args") or {}))
+
+    def load(self, base: type) -> type:
+        """Import the class, a subclass of ``base``.
+
+        Raises:
+            TaskError: there is no such class, or it lies in a package that a file must not choose to import.
         """
         module, _, name = self.class_path.rpartition(".")
+        if module not in sys.modules and module.partition(".")[0] not in TRUSTED:
+            raise TaskError(
+                f"{self.class_path} is of a module that is not imported yet, and a checkpoint does not choose "
+                f"what is imported.\n  If you trust it, import {module or 'it'} yourself, then load it again."
+            )
         try:
             loaded = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError, ValueError) as err:
             raise TaskError(
                 f"{self.class_path} cannot be imported ({err}).\n"
-                "  The checkpoint may come from another version, or its class from a file that is not importable here."
+                "  The checkpoint may come from another version of its package."
             ) from err
-        if not isinstance(loaded, type):
-            raise TaskError(f"{self.class_path} is no class but a {type(loaded).__name__}.")
+        if not (isinstance(loaded, type) and issubclass(loaded, base)):
+            raise TaskError(f"{self.class_path} is no {base.__name__}, which is expected here.")
         return loaded
+
+    def factory(self, base: type) -> Callable[..., Any]:
+        """The class with its arguments fixed; raises as :meth:`load`."""
+        return partial(self.load(base), **self.init_args)
 
 
 def describe(argument: str, factory: Callable[..., Any]) -> Recipe:
-    """The recipe of a class, of a ``functools.partial`` of one, or of what jsonargparse makes of a configured class.
+    """The recipe of a class, of a ``functools.partial`` of one, or of a class configured by jsonargparse.
 
     Args:
         argument: what the factory is an argument for, for the message.
@@ -64,8 +88,9 @@ def describe(argument: str, factory: Callable[..., Any]) -> Recipe:
         kinds = [value for value in (factory.func, *factory.args) if isinstance(value, type)]
     if len(kinds) != 1:
         raise TaskError(
-            f"{argument} is {factory!r}; expected a class, or functools.partial of one with keyword arguments.\n"
-            "  Checkpoints store its import path and arguments, so that they load without running foreign code."
+            f"{argument} is {factory!r}; expected a class, or functools.partial of one with "
+            "keyword arguments.\n"
+            "  Checkpoints store import path and arguments, so that they load without running foreign code."
         )
     return Recipe(
         import_path(kinds[0]), {name: plain(f"{argument}.{name}", value) for name, value in fixed.items()}
@@ -73,7 +98,7 @@ def describe(argument: str, factory: Callable[..., Any]) -> Recipe:
 
 
 def import_path(kind: type) -> str:
-    """Where a class is imported from: the shortest package that exports it, else the module that defines it."""
+    """Where a class is imported from: the shortest package that exports it, else its own module."""
     parts = kind.__module__.split(".")
     for end in range(1, len(parts) + 1):
         module = sys.modules.get(".".join(parts[:end]))

@@ -28,10 +28,10 @@ class INRClassification(BaseTask):
         encoder: an encoder class with its arguments but the specification; in Python, the class or
             ``functools.partial`` of it.
         optimizer: an optimizer class with its arguments but the parameters.
-        schedule: a scheduler class with its arguments but the optimizer and the number of steps; stepped every
-            step.
-        probes: run the networks at this many learned inputs and let the encoder read their activations; needs a
-            zoo that says how to run its networks, and an encoder with probe features.
+        schedule: a scheduler class with its arguments but the optimizer and the number of steps; stepped
+            every step.
+        probes: run the networks at this many learned inputs and let the encoder read their activations;
+            needs a zoo that says how to run its networks, and an encoder with probe features.
         label_smoothing: share of the target that is spread over all classes.
 
     Raises:
@@ -95,6 +95,7 @@ class INRClassification(BaseTask):
         logits = self(batch.weights)
         loss = F.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
         accuracy = self.accuracies[f"{stage}_accuracy"]
+        assert isinstance(accuracy, MulticlassAccuracy)
         accuracy(logits, batch.labels)
         options: dict[str, Any] = {"on_step": False, "on_epoch": True, "batch_size": len(batch.labels)}
         self.log(f"{stage}/loss", loss, sync_dist=True, **options)

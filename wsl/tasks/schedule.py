@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -39,7 +40,7 @@ class WarmupCosine(LRScheduler):
         progress = min(1.0, (step - rising) / max(1.0, self.total_steps - rising))
         return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * progress))
 
-    def get_lr(self) -> list[float]:  # type: ignore[override]
+    def get_lr(self) -> list[float | Tensor]:
         return [base * self.factor(self.last_epoch) for base in self.base_lrs]
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import tiny_zoo
+import torch
+
+from wsl.augment import AddNoise, DropWeights, FlipSigns, Permute, Rescale, augment
+from wsl.models import Siren, coordinate_grid
+from wsl.spec import WeightSpec
+
+STD = dict.fromkeys(tiny_zoo.SPEC.tensors, 2.0)
+
+
+def networks(count, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    drawn = [Siren(2, (6, 5), 1, generator=generator).state_dict() for _ in range(count)]
+    return {name: torch.stack([network[name] for network in drawn]).to(dtype) for name in drawn[0]}
+
+
+def outputs(weights):
+    module = Siren(2, (6, 5), 1).double()
+    points = coordinate_grid((4, 4), dtype=torch.float64)
+    run = torch.func.vmap(lambda w: torch.func.functional_call(module, w, (points,)))
+    return run(weights)
+
+
+def change(augmentation, weights, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    return augment(tiny_zoo.SPEC, weights, [augmentation], std=STD, generator=generator)
+
+
+@pytest.mark.parametrize("augmentation", [Permute(), FlipSigns()])
+def test_symmetries_move_the_weights_and_keep_the_function(augmentation):
+    weights = networks(5)
+    before = {name: tensor.clone() for name, tensor in weights.items()}
+    moved = change(augmentation, weights)
+    torch.testing.assert_close(outputs(moved), outputs(weights), rtol=0, atol=1e-9)
+    assert not torch.equal(moved["layers.1.weight"], weights["layers.1.weight"])
+    assert all(torch.equal(weights[name], before[name]) for name in weights), "the input is left as it is"
+    assert not torch.equal(moved["layers.0.bias"][0], moved["layers.0.bias"][1])
+
+
+def test_networks_are_moved_independently():
+    one = networks(1)
+    same = {name: tensor.expand(8, *tensor.shape[1:]) for name, tensor in one.items()}
+    for augmentation in (Permute(), FlipSigns(), AddNoise(0.1), DropWeights(0.3)):
+        moved = change(augmentation, same)["layers.1.weight"].flatten(1)
+        assert len(torch.unique(moved, dim=0)) > 6, augmentation
+
+
+def test_noise_has_the_scale_of_its_tensor():
+    weights = networks(4000)
+    std = {**STD, "layers.1.weight": 5.0}
+    generator = torch.Generator().manual_seed(0)
+    moved = augment(tiny_zoo.SPEC, weights, [AddNoise(0.1)], std=std, generator=generator)
+    for name, scale in std.items():
+        noise = moved[name] - weights[name]
+        assert noise.std().item() == pytest.approx(0.1 * scale, rel=0.05)
+        assert abs(noise.mean().item()) < 0.02 * scale
+
+
+def test_dropped_weights_are_zero_and_as_many_as_asked():
+    weights = networks(500)
+    moved = change(DropWeights(0.25), weights)
+    dropped = torch.cat([(moved[name] == 0).flatten() for name in moved]).double().mean().item()
+    kept = all(((moved[n] == 0) | (moved[n] == weights[n])).all() for n in weights)
+    assert kept and dropped == pytest.approx(0.25, abs=0.01)
+
+
+def test_rescale_uses_positive_scalings_only():
+    spec = WeightSpec.parse(
+        """
+        axes   h1: 3 hidden relu positive   x: 2 input   y: 1 output
+        a.weight  h1 x
+        a.bias    h1
+        b.weight  y h1
+        scaling:  h1 positive a.weight+1 a.bias+1 b.weight-1
+        """
+    )
+    weights = {
+        "a.weight": torch.randn(4, 3, 2),
+        "a.bias": torch.randn(4, 3),
+        "b.weight": torch.randn(4, 1, 3),
+    }
+    generator = torch.Generator().manual_seed(0)
+    moved = augment(spec, weights, [Rescale(0.5)], std={}, generator=generator)
+    hidden = torch.relu(weights["a.weight"].sum(2) + weights["a.bias"])
+    changed = torch.relu(moved["a.weight"].sum(2) + moved["a.bias"])
+    torch.testing.assert_close(
+        (moved["b.weight"] @ changed[..., None]),
+        (weights["b.weight"] @ hidden[..., None]),
+        rtol=1e-5,
+        atol=1e-5,
+    )
+    assert not torch.allclose(moved["a.bias"], weights["a.bias"])
+    same = augment(spec, weights, [FlipSigns()], std={}, generator=generator)
+    assert torch.equal(same["a.bias"], weights["a.bias"]), "a ReLU has no sign symmetry"
+
+
+def test_the_generator_decides_everything():
+    weights = networks(3)
+    chain = [Permute(), FlipSigns(), AddNoise(0.1), DropWeights(0.1)]
+    runs = []
+    for seed in (7, 7, 8):
+        torch.manual_seed(np.random.randint(1000))
+        generator = torch.Generator().manual_seed(seed)
+        runs.append(augment(tiny_zoo.SPEC, weights, chain, std=STD, generator=generator)["layers.1.weight"])
+    assert torch.equal(runs[0], runs[1]) and not torch.equal(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("wrong", [lambda: AddNoise(-1), lambda: DropWeights(1.0), lambda: Rescale(-0.1)])
+def test_impossible_arguments(wrong):
+    with pytest.raises(ValueError, match="expected"):
+        wrong()

@@ -1,0 +1,194 @@
+import pickle
+
+import numpy as np
+import pytest
+import tiny_zoo
+import torch
+
+from wsl.augment import AddNoise, Augmentation, Permute
+from wsl.data import (
+    BatchSampler,
+    DataError,
+    WeightBatch,
+    ZooDataModule,
+    weight_statistics,
+    zoo_statistics,
+)
+from wsl.zoo import Zoo, ZooError
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tiny_zoo.build(tmp_path_factory.mktemp("zoo") / "tiny.h5").path
+
+
+def batches(loader):
+    return [(batch.rows.tolist(), batch.weights["layers.1.weight"].clone()) for batch in loader]
+
+
+def same(a, b):
+    return len(a) == len(b) and all(
+        rows == others and torch.equal(x, y) for (rows, x), (others, y) in zip(a, b, strict=True)
+    )
+
+
+def test_batches_are_what_the_zoo_holds(path):
+    data, zoo = ZooDataModule(str(path), batch_size=16), Zoo.open(path)
+    data.setup("fit")
+    seen = []
+    for batch in data.train_dataloader():
+        assert isinstance(batch, WeightBatch)
+        stored = zoo.weights(batch.rows.numpy())
+        assert all(torch.equal(batch.weights[name], stored[name]) for name in stored)
+        assert torch.equal(batch.labels, torch.from_numpy(zoo.metadata["label"][batch.rows.numpy()]))
+        seen += batch.rows.tolist()
+    assert sorted(seen) == zoo.split("train").tolist()
+    assert data.classes == tiny_zoo.CLASSES and data.spec == zoo.spec
+    assert data.fingerprint == zoo.fingerprint
+
+
+def test_evaluation_reads_each_row_once_and_in_order(path):
+    data = ZooDataModule(str(path), batch_size=7, eval_batch_size=5)
+    zoo = Zoo.open(path)
+    for split, loader in (("val", data.val_dataloader), ("test", data.test_dataloader)):
+        rows = [batch.rows.tolist() for batch in loader()]
+        assert sum(rows, []) == zoo.split(split).tolist()
+        assert all(len(part) == 5 for part in rows[:-1])
+
+
+def test_images_do_not_leak_between_splits(path):
+    zoo = Zoo.open(path)
+    images = [set(zoo.metadata["image"][zoo.split(name)]) for name in ("train", "val", "test")]
+    assert not images[0] & images[1] and not images[0] & images[2] and not images[1] & images[2]
+
+
+def test_one_read_of_the_zoo_a_batch(path, monkeypatch):
+    reads = []
+    original = Zoo.weights
+    monkeypatch.setattr(Zoo, "weights", lambda self, rows: reads.append(len(rows)) or original(self, rows))
+    data = ZooDataModule(str(path), batch_size=16)
+    assert len(list(data.train_dataloader())) == len(reads) == 5
+
+
+def test_epochs_differ_and_repeat(path):
+    data = ZooDataModule(str(path), batch_size=16, augmentations=[Permute(), AddNoise(0.1)], seed=3)
+    loader = data.train_dataloader()
+    epochs = []
+    for epoch in (0, 1):
+        loader.sampler.set_epoch(epoch)
+        epochs.append(batches(loader))
+    assert not same(epochs[0], epochs[1])
+    again = data.train_dataloader()
+    again.sampler.set_epoch(1)
+    assert same(batches(again), epochs[1])
+    other = ZooDataModule(str(path), batch_size=16, augmentations=[Permute(), AddNoise(0.1)], seed=4)
+    assert not same(batches(other.train_dataloader()), epochs[0])
+
+
+@pytest.mark.parametrize("taken", [0, 1, 3, 5])
+def test_a_loader_continues_behind_the_batches_it_gave(path, taken):
+    data = ZooDataModule(str(path), batch_size=16, augmentations=[AddNoise(0.1)])
+    loader = data.train_dataloader()
+    loader.sampler.set_epoch(2)
+    whole = batches(loader)
+    iterator = iter(loader)
+    for _ in range(taken):
+        next(iterator)
+    state = pickle.loads(pickle.dumps(loader.state_dict() if taken else {"epoch": 2, "batches": 0}))
+    resumed = data.train_dataloader()
+    resumed.load_state_dict(state)
+    assert same(batches(resumed), whole[taken % 5 :])
+    resumed.sampler.set_epoch(3)
+    loader.sampler.set_epoch(3)
+    assert same(batches(resumed), batches(loader)), "the epoch after it is a whole one"
+
+
+def test_spawned_workers_give_the_same_batches(path):
+    plain = ZooDataModule(str(path), batch_size=16, augmentations=[Permute(), AddNoise(0.1)])
+    spawned = ZooDataModule(str(path), batch_size=16, augmentations=[Permute(), AddNoise(0.1)], num_workers=2)
+    loaders = [data.train_dataloader() for data in (plain, spawned)]
+    for epoch in (0, 4):
+        for loader in loaders:
+            loader.sampler.set_epoch(epoch)
+        assert same(batches(loaders[0]), batches(loaders[1]))
+
+
+def test_augmentations_touch_training_batches_only(path):
+    class Zero(Augmentation):
+        def __call__(self, spec, weights, *, std, generator):
+            return {name: torch.zeros_like(tensor) for name, tensor in weights.items()}
+
+    data = ZooDataModule(str(path), augmentations=[Zero()])
+    assert all(not batch.weights["layers.0.bias"].any() for batch in data.train_dataloader())
+    assert all(batch.weights["layers.0.bias"].all() for batch in data.val_dataloader())
+    assert all(batch.weights["layers.0.bias"].all() for batch in data.test_dataloader())
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_processes_share_the_rows(replicas):
+    rows = np.arange(100, 171)
+    parts = [
+        BatchSampler(rows, 8, shuffle=True, seed=0, replicas=replicas, rank=rank) for rank in range(replicas)
+    ]
+    drawn = [[request.rows for request in part] for part in parts]
+    assert len({len(part) for part in drawn}) == 1, "all processes take equally many steps"
+    assert all(len(part) == len(sampler) for part, sampler in zip(drawn, parts, strict=True))
+    assert {row for part in drawn for batch in part for row in batch} == set(rows.tolist())
+    evaluated = [
+        BatchSampler(rows, 8, shuffle=False, seed=0, replicas=replicas, rank=rank) for rank in range(replicas)
+    ]
+    counted = [row for part in evaluated for request in part for row in request.rows]
+    assert sorted(counted) == rows.tolist(), "evaluation counts no row twice"
+
+
+def test_statistics_are_those_of_the_train_split(path):
+    zoo = Zoo.open(path)
+    rows = zoo.split("train")
+    statistics = ZooDataModule(str(path)).statistics
+    for name, tensor in zoo.weights(rows, dtype=torch.float64).items():
+        assert statistics.mean[name] == pytest.approx(tensor.mean().item(), abs=1e-12)
+        assert statistics.std[name] == pytest.approx(tensor.std(correction=0).item(), rel=1e-12)
+    for chunk in (1, 7):
+        streamed = zoo_statistics(zoo, rows, chunk)
+        assert streamed.std == pytest.approx(statistics.std, rel=1e-12)
+    held_out = zoo_statistics(zoo, zoo.split("test"))
+    assert held_out.mean != pytest.approx(statistics.mean, rel=1e-6)
+
+
+def test_statistics_of_far_off_and_constant_values():
+    values = 1e6 + torch.randn(3, 50, 4, dtype=torch.float64)
+    constant = torch.full((3, 50, 2), 0.7, dtype=torch.float64)
+    statistics = weight_statistics({"a": values[i], "b": constant[i]} for i in range(3))
+    assert statistics.std["a"] == pytest.approx(values.std(correction=0).item(), rel=1e-9)
+    assert statistics.std["b"] == 1.0 and statistics.mean["b"] == pytest.approx(0.7)
+
+
+def test_statistics_refuse_nothing_and_nan():
+    with pytest.raises(ValueError, match="no networks"):
+        weight_statistics([])
+    with pytest.raises(ValueError, match="b holds values that are not finite"):
+        weight_statistics([{"b": torch.tensor([1.0, float("nan")])}])
+
+
+def test_missing_zoo_says_what_to_do(tmp_path):
+    with pytest.raises(ZooError, match="python -m wsl zoo build"):
+        ZooDataModule(str(tmp_path / "none.h5")).setup("fit")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"label": "digit"}, "no metadata column 'digit'; it has image, label, score"),
+        ({"label": "score"}, "does not number classes"),
+        ({"batch_size": 0}, "expected at least 1"),
+    ],
+)
+def test_wrong_arguments(path, arguments, message):
+    with pytest.raises(DataError, match=message):
+        _ = ZooDataModule(str(path), **arguments).classes
+
+
+def test_pickles_without_its_file(path):
+    data = ZooDataModule(str(path), batch_size=16)
+    rows = batches(data.val_dataloader())
+    assert same(batches(pickle.loads(pickle.dumps(data)).val_dataloader()), rows)
