@@ -118,6 +118,7 @@ def fix(dim: Dim, reason: Reason) -> None:
 
 def merge(a: AxisVariable, b: AxisVariable) -> None:
     """Make the leaf ``a`` the same axis as the leaf ``b``."""
+    a, b = _find(a), _find(b)
     if a is not b:
         b.reasons.update(a.reasons)
         a.parent = b
