@@ -1,5 +1,6 @@
 """Layers: weight embeddings, message passing on dense blocks, probes, heads."""
 
+from wsl.nn._canonical_signs import canonical_signs
 from wsl.nn._edge_update import update_edges, update_hyperedges
 from wsl.nn._embedding import GraphState, WeightEmbedding
 from wsl.nn._fourier import GaussianFourierFeatures
@@ -17,6 +18,7 @@ __all__ = [
     "ProbeFeatures",
     "WeightEmbedding",
     "WeightReadout",
+    "canonical_signs",
     "update_edges",
     "update_hyperedges",
 ]

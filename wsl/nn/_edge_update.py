@@ -100,7 +100,7 @@ class _EdgeUpdate(torch.autograd.Function):
             before += buffer
             if grad_new is not None:
                 before += grad_new[rows]
-            before *= torch.gt(new[rows], 0)
+            torch.ops.aten.threshold_backward.grad_input(before, new[rows], 0, grad_input=before)
             torch.sum(before, 2, out=grad_term0[rows])
             torch.sum(before, 1, out=grad_term1[rows])
             flat = before.flatten(0, -2)
