@@ -4,7 +4,7 @@ A rule runs after its operator and says two things once. It gives the outputs th
 that the operator indexes together: that is all that permutations need. And it records facts (see
 :mod:`wsl.trace._facts`): how each output depends on the operands, in homogeneity and parity, with labels that
 tell which dimensions are indexed together and, where the output lacks a label, which are summed over. A rule
-that meets arguments it cannot describe raises :class:`~wsl.trace._recorder.Unsupported`; then, as for operators
+that cannot describe its arguments raises :class:`~wsl.trace._recorder.Unsupported`; then, as for operators
 without a rule, everything is fixed. In-place and ``out=`` variants use the same rule.
 """
 
