@@ -52,7 +52,7 @@ def test_evaluation_reads_each_row_once_and_in_order(path):
     zoo = Zoo.open(path)
     for split, loader in (("val", data.val_dataloader), ("test", data.test_dataloader)):
         rows = [batch.rows.tolist() for batch in loader()]
-        assert sum(rows, []) == zoo.split(split).tolist()
+        assert [row for part in rows for row in part] == zoo.split(split).tolist()
         assert all(len(part) == 5 for part in rows[:-1])
 
 

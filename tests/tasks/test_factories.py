@@ -1,5 +1,6 @@
 import sys
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
@@ -65,8 +66,8 @@ def test_warmup_cosine_rises_and_falls():
         optimizer.step()
         schedule.step()
     assert rates[0] == pytest.approx(2 / 11) and rates[10] == 2.0 == max(rates)
-    assert all(a < b for a, b in zip(rates[:10], rates[1:11], strict=True))
-    assert all(a > b for a, b in zip(rates[10:99], rates[11:100], strict=True))
+    assert all(a < b for a, b in pairwise(rates[:11]))
+    assert all(a > b for a, b in pairwise(rates[10:100]))
     assert rates[100:] == pytest.approx([0.1] * 20), "it stays at the floor"
 
 

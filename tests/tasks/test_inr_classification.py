@@ -1,4 +1,4 @@
-"""The task in Python: what it learns, what its checkpoints hold, and that resumed runs equal unbroken ones."""
+"""The task in Python: what it learns, what checkpoints hold, that resumed runs equal unbroken ones."""
 
 from functools import partial
 
@@ -35,7 +35,7 @@ class DroppingHead(INRClassification):
         return head
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -45,7 +45,7 @@ class Kill(pl.Callback):
 
     def on_train_batch_start(self, trainer, *_):
         if trainer.global_step >= self.step:
-            raise Killed
+            raise KilledError
 
 
 def data(path, **options):
@@ -78,7 +78,7 @@ def fit(path, task=None, callbacks=(), epochs=2, ckpt_path=None, seed=0):
 def test_a_killed_run_resumes_to_the_same_weights(zoo_path, tmp_path, when, killed_at):
     whole, trainer = fit(zoo_path, DroppingHead(SMALL), epochs=3)
     saved = ModelCheckpoint(tmp_path, filename="c", enable_version_counter=False, **when)
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         fit(zoo_path, DroppingHead(SMALL), [saved, Kill(killed_at)], epochs=3)
     saved = ModelCheckpoint(tmp_path, filename="c", enable_version_counter=False, **when)
     last = str(tmp_path / "c.ckpt")
@@ -164,7 +164,7 @@ def test_data_of_another_architecture_is_refused(zoo_path, tmp_path):
 
 
 def test_a_foreign_checkpoint_is_refused(zoo_path, tmp_path):
-    task, trainer = fit(zoo_path, epochs=1)
+    _, trainer = fit(zoo_path, epochs=1)
     trainer.save_checkpoint(tmp_path / "c.ckpt")
     checkpoint = torch.load(tmp_path / "c.ckpt", weights_only=True)
     del checkpoint["wsl"]

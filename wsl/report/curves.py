@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from wsl.report.canvas import figure, save
 from wsl.report.errors import ReportError
@@ -61,10 +62,11 @@ def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: Path, *, chance: 
     made = figure(11, 4)
     for axes, quantity in zip(made.subplots(1, 2), ("loss", "accuracy"), strict=True):
         for i, (title, curves) in enumerate(runs.items()):
-            for stage, style in (("train", "--"), ("val", "-")):
+            label: str | None = title
+            for stage, style in (("val", "-"), ("train", "--")):
                 if (curve := curves.get(f"{stage}/{quantity}")) is not None:
-                    label = title if stage == "val" else None
                     axes.plot(*curve, style, color=f"C{i}", label=label, linewidth=1.5, alpha=0.9)
+                    label = None
         if quantity == "accuracy":
             axes.set_ylim(0, 1.02)
             if chance is not None:
@@ -72,8 +74,10 @@ def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: Path, *, chance: 
         else:
             axes.set_yscale("log")
         axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylabel(quantity)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
+        if axes.lines:
+            axes.legend(fontsize="small")
     made.suptitle("validation (solid) and training (dashed)", fontsize="medium")
     return save(made, path)

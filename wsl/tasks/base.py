@@ -35,8 +35,8 @@ class BaseTask(pl.LightningModule):
     Subclasses call :meth:`remember` in their constructor and implement :meth:`build_head`.
 
     Args:
-        encoder: an encoder class, or ``functools.partial`` of one; called with the specification. A checkpoint
-            gives a dict of ``class_path`` and ``init_args``.
+        encoder: an encoder class, or ``functools.partial`` of one; called with the specification. Checkpoints
+            give a dict of ``class_path`` and ``init_args``.
         optimizer: likewise, called with the parameters.
         schedule: likewise, called with the optimizer and the number of steps, stepped every step.
         probes: number of inputs at which the encoder probes the networks.

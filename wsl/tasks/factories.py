@@ -52,8 +52,8 @@ class Recipe:
         module, _, name = self.class_path.rpartition(".")
         if module not in sys.modules and module.partition(".")[0] not in TRUSTED:
             raise TaskError(
-                f"{self.class_path} is of a module that is not imported yet, and a checkpoint does not choose "
-                f"what is imported.\n  If you trust it, import {module or 'it'} yourself, then load it again."
+                f"{self.class_path} is of a module that is not imported yet, and a checkpoint does not choose"
+                f" what is imported.\n  If you trust it, import {module or 'it'} and load again."
             )
         try:
             loaded = getattr(importlib.import_module(module), name)

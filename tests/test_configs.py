@@ -1,0 +1,96 @@
+"""Every configuration file parses against the code, composes with the others, and runs."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+import tiny_zoo
+import yaml
+
+from wsl.cli import main
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+KINDS = {"encoder", "experiment", "task", "trainer", "zoo"}
+TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS = (
+    sorted((CONFIGS / kind).glob("*.yaml")) for kind in ("task", "encoder", "trainer", "experiment", "zoo")
+)
+pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning")
+
+
+def name(path):
+    return path.stem
+
+
+def options(*paths):
+    return [word for path in paths for word in ("--config", str(path))]
+
+
+def printed(capsys, *arguments):
+    with pytest.raises(SystemExit) as stop:
+        main([*arguments, "--print_config"])
+    assert stop.value.code == 0
+    return yaml.safe_load(capsys.readouterr().out)
+
+
+@pytest.fixture(scope="module")
+def zoo_path(tmp_path_factory):
+    return str(tiny_zoo.build(tmp_path_factory.mktemp("zoo") / "tiny.h5").path)
+
+
+def test_every_file_is_known_to_these_tests():
+    assert all((TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS))
+    assert {path.parent.name for path in CONFIGS.rglob("*.yaml")} <= KINDS
+
+
+@pytest.mark.parametrize("path", ENCODERS, ids=name)
+def test_encoders_compose_with_every_task_and_trainer(path, capsys):
+    stated = yaml.safe_load(path.read_text())["model"]["init_args"]
+    for task, trainer in product(TASKS, TRAINERS):
+        config = printed(capsys, "fit", *options(task, path, trainer))
+        made = config["model"]["init_args"]
+        assert made["encoder"]["class_path"] == stated["encoder"]["class_path"]
+        assert made["encoder"]["init_args"].items() >= stated["encoder"].get("init_args", {}).items()
+        assert made["probes"] == stated.get("probes", 0)
+        assert made["optimizer"]["init_args"]["lr"] == 0.002, "what the encoder does not say stays the task's"
+        wanted = yaml.safe_load(trainer.read_text())["trainer"]
+        assert config["trainer"].items() >= wanted.items()
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=name)
+def test_experiments_are_complete(path, capsys):
+    stated, config = yaml.safe_load(path.read_text()), printed(capsys, "fit", *options(path))
+    assert config["trainer"].items() >= stated["trainer"].items()
+    given = stated["model"]["init_args"]["encoder"]
+    made = config["model"]["init_args"]["encoder"]
+    assert made["class_path"] == given["class_path"]
+    assert made["init_args"].items() >= given.get("init_args", {}).items()
+
+
+@pytest.mark.parametrize("path", ZOOS, ids=name)
+def test_zoos(path, capsys):
+    stated, config = yaml.safe_load(path.read_text()), printed(capsys, "zoo", "build", *options(path))
+    assert config["source"]["class_path"] == stated["source"]["class_path"]
+
+
+@pytest.mark.filterwarnings("ignore:Checkpoint directory")
+@pytest.mark.parametrize(
+    "paths",
+    [
+        *([TASKS[0], encoder, CONFIGS / "trainer" / "cpu.yaml"] for encoder in ENCODERS),
+        *([e] for e in EXPERIMENTS),
+    ],
+    ids=lambda paths: "+".join(map(name, paths)),
+)
+def test_training_runs(paths, zoo_path, tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    one_step = [
+        "--trainer.max_epochs",
+        "1",
+        "--trainer.limit_train_batches",
+        "1",
+        "--trainer.limit_val_batches",
+        "1",
+    ]
+    run = ["--runs", str(tmp_path), "--name", "a", "--data.path", zoo_path]
+    assert main(["fit", *options(*paths), *one_step, *run]) == 0
+    assert (tmp_path / "a" / "checkpoints" / "best.ckpt").is_file()

@@ -1,0 +1,44 @@
+"""The main job in small: every step, its products, and that a second call redoes nothing."""
+
+import json
+
+import pytest
+
+from wsl.cli import main
+from wsl.zoo import Zoo
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Checkpoint directory"),
+]
+
+
+def test_from_images_to_figures_and_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    out = tmp_path / "quickstart"
+    command = ["quickstart", "--out", str(out), "--limit", "60", "--epochs", "1"]
+    assert main(command) == 0
+    summary = capsys.readouterr().out
+    assert (out / "summary.txt").read_text() in summary
+    assert "with probes" in summary and "weights only" in summary and "flat MLP" in summary
+    record = json.loads((out / "summary.json").read_text())
+    zoo = Zoo.open(out / "digits_inr.h5")
+    assert record["images"] == 60 and record["networks"] == len(zoo) and record["psnr"] > 35
+    assert len(record["encoders"]) == 3 and all(len(e["validation"]) == 1 for e in record["encoders"])
+    figures = {path.name for path in (out / "figures").iterdir()}
+    assert figures == {"training_curves.png", "confusion.png", "embeddings.png", "renderings.png"}
+
+    products = [path for path in out.rglob("*") if path.suffix in (".h5", ".ckpt", ".csv", ".npy")]
+    before = {path: path.stat().st_mtime_ns for path in products}
+    (out / "weights" / "predictions.csv").unlink()
+    assert main(command) == 0
+    after = {path: path.stat().st_mtime_ns for path in products}
+    changed = {path.relative_to(out).as_posix() for path in products if before[path] != after[path]}
+    assert changed == {"weights/predictions.csv", "weights/embeddings.npy"}
+
+
+def test_without_its_configurations(tmp_path, capsys):
+    assert main(["quickstart", "--out", str(tmp_path / "q"), "--configs", str(tmp_path)]) == 2
+    assert "quick start's configurations" in capsys.readouterr().err
+    assert not (tmp_path / "q").exists()
