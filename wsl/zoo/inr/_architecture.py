@@ -48,7 +48,7 @@ class SirenConfig(InrArchitecture):
         w0, first_w0: factors inside the sines; ``first_w0`` is ``w0`` if not given.
         initial_scale: multiplies the initial weights of all layers but the first; 1 is the paper's. Below 1,
             what a network learned outweighs what it was drawn with: encoders read such weights more easily.
-        initial_bias_scale: multiplies all initial biases, to the same end.
+        initial_bias_scale: multiplies all initial biases, to the same end; by default they start at 0.
         output_offset, output_scale: the signal is ``output * output_scale + output_offset``.
 
     Raises:
@@ -59,7 +59,7 @@ class SirenConfig(InrArchitecture):
     w0: float = 20.0
     first_w0: float | None = None
     initial_scale: float = 0.3
-    initial_bias_scale: float = 0.3
+    initial_bias_scale: float = 0.0
     output_offset: float = 0.5
     output_scale: float = 1.0
 

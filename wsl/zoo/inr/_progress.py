@@ -6,14 +6,7 @@ from types import TracebackType
 
 import numpy as np
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 
 class FitProgress:
@@ -28,13 +21,11 @@ class FitProgress:
     def __init__(self, total: int, stored: int, *, shown: bool) -> None:
         self._progress = Progress(
             TextColumn("fitting"),
-            BarColumn(),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
             TextColumn("{task.fields[quality]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(elapsed_when_finished=True),
             console=Console(file=sys.stderr),
             disable=not shown,
         )
@@ -62,5 +53,5 @@ class FitProgress:
                 self._task,
                 completed=self._stored + int(fitted),
                 rate=f"{fitted / seconds:.0f} fits/s" if seconds else "",
-                quality=f"{on / fitted:.1f} dB ({off / fitted:.1f} between pixels)",
+                quality=f"{on / fitted:.1f} dB ({off / fitted:.1f} off grid)",
             )
