@@ -26,6 +26,7 @@ from wsl.zoo.inr._points import phase_axes, phase_values, psnr
 from wsl.zoo.inr._progress import FitProgress
 from wsl.zoo.inr._recipe import FitRecipe
 
+_SIREN, _RECIPE = SirenConfig(), FitRecipe()
 _SPLITS = {"train": 0.7, "val": 0.1, "test": 0.2}
 # Activations of one stack: large enough for full speed, small enough for the processor's cache. Part of the
 # result's rounding, so it is a constant.
@@ -51,8 +52,8 @@ class _Plan:
 def build_inr_zoo(
     out: str | os.PathLike[str],
     source: ImageSource,
-    architecture: InrArchitecture | None = None,
-    recipe: FitRecipe | None = None,
+    architecture: InrArchitecture = _SIREN,
+    recipe: FitRecipe = _RECIPE,
     views: int = 1,
     shared_initialisation: bool = False,
     splits: Mapping[str, float] | None = None,
@@ -90,8 +91,6 @@ def build_inr_zoo(
     Raises:
         ZooError: unusable images, arguments or ``out``; nothing is written then.
     """
-    architecture = SirenConfig() if architecture is None else architecture
-    recipe = FitRecipe() if recipe is None else recipe
     if views < 1 or (shared_initialisation and views > 1):
         raise ZooError(
             f"views is {views} with shared_initialisation {shared_initialisation}; expected at least 1, and "
