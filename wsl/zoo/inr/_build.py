@@ -122,7 +122,7 @@ def _fit_pending(build: ShardedBuild, plan: _Plan, total: int, workers: int | No
     if not pending:
         return
     missing = sum(len(build.rows_of(shard)) for shard in pending)
-    threads = min(workers or len(os.sched_getaffinity(0)), len(pending))
+    threads = min(workers or _usable_cores(), len(pending))
     queue = iter(pending)
     running: dict[Future[tuple[dict[str, Tensor], dict[str, Any]]], int] = {}
     stop = Event()
@@ -188,6 +188,12 @@ def _provenance(plan: _Plan, source: ImageSource, views: int) -> dict[str, Any]:
         "initialisation": "shared" if plan.shared_initialisation else "independent",
         "seed": plan.seed,
     }
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # Linux; it knows the cores that a container grants
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @contextmanager
