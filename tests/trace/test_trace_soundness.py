@@ -267,3 +267,31 @@ def test_a_rule_that_fails_fixes_and_warns(caplog, monkeypatch):
     assert not trace(module, _inputs()).hidden_axes
     assert "the rule of sigmoid" in caplog.text
     caplog.clear()
+
+
+RESHAPED_IN_PLACE = {
+    "transpose_": lambda h: h.transpose_(1, 2),
+    "swapdims_": lambda h: h.swapdims_(1, 2),
+    "squeeze_": lambda h: h.unsqueeze_(1).squeeze_(1).transpose_(1, 2),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPED_IN_PLACE)
+def test_a_transposition_in_place_exchanges_axes_of_equal_sizes(name):
+    module = Between(RESHAPED_IN_PLACE[name])
+    inputs = torch.randn(4, 8, 3)
+    spec = trace(module, inputs)
+    assert spec.hidden_axes == ()  # eight neurons, now mixed by a layer along the eight tokens' places
+    verify(module, spec, inputs)
+
+
+def test_destinations_of_operators_are_not_operands():
+    def doubled(h: Tensor) -> Tensor:
+        out = torch.empty_like(h)
+        torch.add(h, h, out=out)
+        return out
+
+    module = Between(doubled)
+    spec = trace(module, _inputs())
+    assert [axis.size for axis in spec.hidden_axes] == [8]
+    verify(module, spec, _inputs())

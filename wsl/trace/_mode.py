@@ -82,7 +82,7 @@ class OperatorMode(TorchDispatchMode):
         if rule is None:
             touched += [self.trace.value(tensor) for tensor in call.tensors]
         call.out = func(*args, **kwargs)
-        if not call.written and any(call.out is tensor for tensor in call.tensors):
+        if not (call.written or call.reshapes) and any(call.out is tensor for tensor in call.tensors):
             return call.out  # a conversion to what it was
         try:
             if rule is None:

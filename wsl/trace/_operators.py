@@ -20,10 +20,11 @@ class Call:
     Attributes:
         name: of the operator, without overload and in-place mark; with its namespace if that is not ``aten``.
         written: the tensors whose entries the operator overwrites.
+        reshapes: whether it gives a tensor another shape in place, and leaves its entries alone.
         out: what the operator returned, once it ran.
     """
 
-    __slots__ = ("_arguments", "name", "out", "written")
+    __slots__ = ("_arguments", "_destinations", "name", "out", "reshapes", "written")
 
     def __init__(self, operator: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         signature = _signature(operator)
@@ -33,6 +34,8 @@ class Call:
         self._arguments.update(zip(signature.defaults, args, strict=False))
         self._arguments.update(kwargs)
         self.written = list(iterate_tensors(self._arguments[name] for name in signature.written))
+        self.reshapes = signature.reshapes
+        self._destinations = signature.destinations
 
     def __getitem__(self, name: str) -> Any:
         return self._arguments[name]
@@ -43,8 +46,8 @@ class Call:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """All tensor arguments, in order."""
-        return list(iterate_tensors(self._arguments.values()))
+        """All tensor arguments that the operator reads, in order: destinations (``out=``) are left out."""
+        return list(iterate_tensors(v for k, v in self._arguments.items() if k not in self._destinations))
 
     @property
     def outs(self) -> list[Tensor]:
@@ -56,6 +59,8 @@ class _Signature(NamedTuple):
     name: str
     defaults: dict[str, Any]
     written: tuple[str, ...]
+    destinations: frozenset[str]
+    reshapes: bool
 
 
 @cache
@@ -63,11 +68,14 @@ def _signature(operator: OpOverload) -> _Signature:
     arguments = operator._schema.arguments
     packet = operator.overloadpacket.__name__
     name = packet[:-1] if packet.endswith("_") and not packet.endswith("__") else packet
-    written = (a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write)
+    reshapes = packet in _SHAPE_IN_PLACE
+    written = [a for a in arguments if a.alias_info is not None and a.alias_info.is_write]
     return _Signature(
         name if operator.namespace == "aten" else f"{operator.namespace}::{name}",
         {a.name: a.default_value if a.has_default_value() else None for a in arguments},
-        () if packet in _SHAPE_IN_PLACE else tuple(written),
+        () if reshapes else tuple(a.name for a in written),
+        frozenset(a.name for a in written if a.is_out),
+        reshapes,
     )
 
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from wsl.spec import WeightSpec
 from wsl.trace._axes import AxisVariable, Reason, fix, size_of
+from wsl.trace._demand import fix_unused
 from wsl.trace._emit import emit
-from wsl.trace._facts import Add, Apply, Constancy, Multiply, Value, operands_of, values_of
+from wsl.trace._facts import Add, Apply, Constancy, Multiply, Rearrange, Value, operands_of
 from wsl.trace._inputs import doubled, nested_tensors
 from wsl.trace._mode import EscapeMode, NotTraceableError, OperatorMode
 from wsl.trace._recorder import Recorder
@@ -73,10 +74,8 @@ def _trace(module: nn.Module, inputs: tuple[Any, ...], keywords: dict[str, Any],
     state = _declare_state(module, recorder)
     for tensor in nested_tensors((inputs, keywords)):
         recorder.values.set(tensor, _whole(tensor, Reason("input", "an input"), "input"))
-    _declare_outputs(recorder, _run(module, inputs, keywords, recorder, strict))
-    read = {id(value) for fact in recorder.facts for value in values_of(fact)}
-    for dim in (dim for value in state.values() if id(value) not in read for dim in value.dims):
-        fix(dim, Reason("unused", "not used in the forward pass"))
+    outputs = _declare_outputs(recorder, _run(module, inputs, keywords, recorder, strict))
+    fix_unused(recorder.facts, state, outputs)
     return emit(recorder, state)
 
 
@@ -138,17 +137,20 @@ def _declare_state(module: nn.Module, recorder: Recorder) -> dict[str, Value]:
     return state
 
 
-def _declare_outputs(recorder: Recorder, outputs: list[Tensor]) -> None:
+def _declare_outputs(recorder: Recorder, outputs: list[Tensor]) -> list[Value]:
     """Fix the axes of outputs, and single output neurons whose dimension was dropped on the way out."""
+    values: list[Value] = []
     reason = Reason("output", "an output")
     makers = {
         id(fact.out.value): operands_of(fact)[0].value
         for fact in recorder.facts
         if isinstance(fact, (Multiply, Add, Apply)) and len(operands_of(fact)) == 2
     }
+    makers |= {id(fact.target): fact.source for fact in recorder.facts if isinstance(fact, Rearrange)}
     for tensor in outputs:
         value: Value | None = recorder.value(tensor)
         assert value is not None
+        values.append(value)
         recorder.facts.opaque(value)
         for dim in value.dims:
             fix(dim, reason)
@@ -156,6 +158,7 @@ def _declare_outputs(recorder: Recorder, outputs: list[Tensor]) -> None:
             for dim in value.dims:
                 if size_of(dim) == 1:
                     fix(dim, reason)
+    return values
 
 
 def _whole(tensor: Tensor, reason: Reason | None = None, constancy: Constancy | None = None) -> Value:

@@ -71,6 +71,8 @@ def _batch_norm(trace: Recorder, call: Call) -> None:
         if tensor is not None:
             trace.unify(x.dims[1], trace.value(tensor).dims[0])
     if training or mean is None:
+        # Statistics of the batch: running ones lie along the channels, but nothing reads them.
+        trace.facts.opaque(*(trace.value(tensor) for tensor in (mean, variance) if tensor is not None))
         y = _standardized(trace, x, tuple(i for i in range(len(x.dims)) if i != 1))
     else:
         y = _affine(trace, x, None, mean, 1)

@@ -1,0 +1,101 @@
+"""Which parts of the weights the outputs depend on; axes that lie in no such part are fixed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from wsl.trace._axes import AxisVariable, Reason, leaves
+from wsl.trace._cells import Cell, cells
+from wsl.trace._facts import Cut, Fact, Opaque, Rearrange, Value, operands_of, values_of
+from wsl.trace._joint import Variable, joint_cells
+
+Demands = defaultdict[Variable, set[Variable]]
+
+
+def fix_unused(facts: Iterable[Fact], state: Mapping[str, Value], outputs: Iterable[Value]) -> None:
+    """Fix the axes of weights that nothing depends on: of a head that is not returned, of unread positions.
+
+    What may be needed counts as needed. A permutation of such an axis would be a symmetry too, but no check
+    can tell it from any other claim about these weights.
+    """
+    facts = list(facts)
+    needed = _needed(facts, outputs)
+    live: set[AxisVariable] = set()
+    for value in state.values():
+        for cell in cells(value):
+            if (id(value), cell.key) in needed:
+                live |= _leaves(cell)
+    read = {id(value) for fact in facts for value in values_of(fact)}
+    for value in state.values():
+        reason = Reason(
+            "unused", "no output depends on it" if id(value) in read else "not used in the forward pass"
+        )
+        for leaf in {leaf: None for dim in value.dims for leaf in leaves(dim)}:
+            if leaf not in live and not leaf.reasons:
+                leaf.reasons[reason] = None
+
+
+def _needed(facts: list[Fact], outputs: Iterable[Value]) -> set[Variable]:
+    """The cells that outputs, or values that rules do not follow, depend on."""
+    demands: Demands = defaultdict(set)
+    roots = list(outputs)
+    for fact in facts:
+        if isinstance(fact, Opaque):
+            roots += fact.values
+        elif isinstance(fact, (Rearrange, Cut)):
+            _link(demands, fact)
+        else:
+            values = values_of(fact)
+            joint = joint_cells(operands_of(fact))
+            if joint is None:
+                pairs: Iterable[list[Variable]] = [
+                    [*(v for value in values[:-1] for v in _variables(value)), out]
+                    for out in _variables(values[-1])
+                ]
+            else:
+                pairs = ([part.variable for part in parts] for parts in joint)
+            for *inputs, out in pairs:
+                demands[out].update(inputs)
+                if len(values) == 2:  # a view may be written to, and then its base depends on it
+                    demands[inputs[0]].add(out)
+    found = {variable for value in roots for variable in _variables(value)}
+    pending = list(found)
+    while pending:
+        fresh = demands[pending.pop()] - found
+        found |= fresh
+        pending += fresh
+    return found
+
+
+def _link(demands: Demands, fact: Rearrange | Cut) -> None:
+    """Two values of which one holds entries of the other, whichever was there first."""
+    if isinstance(fact, Cut):
+        whole = list(cells(fact.whole))
+        start, dim = fact.start, fact.dim
+        pairs = []
+        for cell in cells(fact.part):
+            ranges = [(a + start, b + start) if i == dim else (a, b) for i, (a, b) in enumerate(cell.ranges)]
+            pairs += [(cell, other) for other in whole if _overlap(other, ranges)]
+        ends = (fact.part, fact.whole)
+    else:
+        before, after = list(cells(fact.source)), list(cells(fact.target))
+        aligned = [cell.leaves for cell in before] == [cell.leaves for cell in after]
+        pairs = list(zip(before, after, strict=True)) if aligned else [(a, b) for a in before for b in after]
+        ends = (fact.source, fact.target)
+    for a, b in pairs:
+        first, second = (id(ends[0]), a.key), (id(ends[1]), b.key)
+        demands[first].add(second)
+        demands[second].add(first)
+
+
+def _overlap(cell: Cell, ranges: list[tuple[int, int]]) -> bool:
+    return all(x[0] < y[1] and y[0] < x[1] for x, y in zip(cell.ranges, ranges, strict=True))
+
+
+def _variables(value: Value) -> list[Variable]:
+    return [(id(value), cell.key) for cell in cells(value)]
+
+
+def _leaves(cell: Cell) -> set[AxisVariable]:
+    return {leaf for term in cell.terms for leaf in (*term.leaves, *term.nested)}
