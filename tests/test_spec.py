@@ -173,6 +173,13 @@ def test_malformed_text_is_explained(text, message):
         (lambda r: r.update(tensors=[]), "no specification in JSON"),
         (lambda r: r["axes"][0].update(size="5"), "no specification in JSON"),
         (lambda r: r.update(scalings=[{"axis": "h1", "kind": "sign", "exponents": [["fc1.bias"]]}]), "JSON"),
+        (
+            lambda r: (
+                r["axes"][0].update(scaling="sign")
+                or r.update(scalings=[{"axis": "h1", "kind": "sign", "exponents": [["fc1.bias", 1.5]]}])
+            ),
+            r"power 1.5 for fc1.bias",
+        ),
     ],
 )
 def test_malformed_json_is_explained(change, message):

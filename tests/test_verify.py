@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from wsl._verify import SymmetryError, verify
 from wsl.spec import SpecError, WeightSpec
 from wsl.testing import mutations
+from wsl.trace import trace
 
 
 def _spec(text: str) -> WeightSpec:
@@ -300,3 +301,22 @@ def test_the_report_prints_and_is_frozen():
     assert lines[1:] == ["  permuted   h1, h2", "  scaled     h1 positive, h2 sign"]
     with pytest.raises(FrozenInstanceError):
         report.worst_error = 0.0
+
+
+def test_lists_of_inputs_are_positional_and_outputs_may_be_attributes():
+    class Output:
+        def __init__(self, sample: Tensor) -> None:
+            self.sample = sample
+
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = _linear(nn.Tanh())
+
+        def forward(self, x: Tensor, y: Tensor) -> Output:
+            return Output(self.net(x + y))
+
+    spec = _spec("axes h1: 4 hidden\nnet.0.weight h1 _ _=3\nnet.0.bias h1\nnet.2.weight _ h1 _=2")
+    inputs = [torch.randn(5, 3), torch.randn(5, 3)]
+    assert [axis.size for axis in trace(Pair(), inputs).hidden_axes] == [4]
+    assert verify(Pair(), spec, inputs).axes == ("h1",)

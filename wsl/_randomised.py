@@ -1,7 +1,6 @@
 """A float64 copy of a module with random state and random inputs, and how far two outputs of it lie apart."""
 
 import copy
-import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -51,7 +50,7 @@ class RandomisedModule:
             if self.canonical[name] == name
         }
         self._cuda = {v.get_device() for v in self.state.values() if v.is_cuda}
-        args = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+        args = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
         self._args = tuple(map_tensors(self._draw_input, arg) for arg in args)
         self._kwargs = {name: map_tensors(self._draw_input, arg) for name, arg in (kwargs or {}).items()}
 
@@ -97,7 +96,7 @@ def relative_error(value: Tensor, expected: Tensor) -> float:
 
 
 def leaves(tree: object, path: str = "output") -> Iterator[tuple[str, Tensor]]:
-    """Tensors and numbers in tuples, lists, mappings and dataclasses, by path: ``output['a'][0]``."""
+    """Tensors and numbers in nested containers, and in attributes of objects, by path: ``output['a'][0]``."""
     if isinstance(tree, (Tensor, int, float, complex)):
         value = torch.as_tensor(tree).detach()
         yield path, value.to(torch.complex128 if value.is_complex() else torch.float64)
@@ -107,9 +106,9 @@ def leaves(tree: object, path: str = "output") -> Iterator[tuple[str, Tensor]]:
     elif isinstance(tree, (tuple, list)):
         for index, part in enumerate(tree):
             yield from leaves(part, f"{path}[{index}]")
-    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        for part in dataclasses.fields(tree):
-            yield from leaves(getattr(tree, part.name), f"{path}.{part.name}")
+    elif hasattr(tree, "__dict__") and not isinstance(tree, (type, nn.Module)):
+        for name, part in vars(tree).items():
+            yield from leaves(part, f"{path}.{name}")
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: object) -> object:

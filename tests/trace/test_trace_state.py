@@ -171,3 +171,9 @@ def test_nothing_slow_is_imported():
 
 def test_trace_is_public():
     assert wsl.trace is trace
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_torchscript_is_refused():
+    with pytest.raises(TraceError, match="Sequential is a TorchScript module"):
+        trace(torch.jit.script(nn.Sequential(nn.Linear(3, 4))), torch.randn(2, 3))

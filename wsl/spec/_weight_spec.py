@@ -249,7 +249,11 @@ class WeightSpec:
                     f"scaling of {scaling.axis} has kind {scaling.kind!r}, {len(scaling.exponents)} blocks;"
                     f" expected {' or '.join(SCALING_KINDS)}, and at least one block."
                 )
-            for key, _ in scaling.exponents:
+            for key, power in scaling.exponents:
+                if not isinstance(power, int):
+                    raise SpecError(
+                        f"scaling of {scaling.axis} has power {power!r} for {key}; not an integer."
+                    )
                 if scaling.axis not in carried.get(key, ()):
                     raise SpecError(
                         f"scaling of {scaling.axis} names block {key}, which does not carry that axis."

@@ -58,6 +58,11 @@ def trace(
     """
     if not isinstance(module, nn.Module):
         raise TraceError(f"expected a torch.nn.Module, got {type(module).__name__}.")
+    if isinstance(module, torch.jit.ScriptModule):
+        raise TraceError(
+            f"{module.original_name} is a TorchScript module, whose state cannot be set aside during a trace."
+            "\n  Trace the Python module that it was made from: the specification is the same."
+        )
     inputs = _positional(example_inputs)
     keywords = dict(kwargs or {})
     if (twice := doubled((inputs, keywords))) is not None:
