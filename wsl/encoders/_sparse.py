@@ -47,29 +47,25 @@ class SparseLayer(SparseMessagePassing):
         update = own.network_in(torch.cat([g, means], dim=1)).relu()
         g = own.network_norm(g + own.network_out(update))
         source, target = edge_index
-        term_t, term_s, gate_t, gate_s, value_t, value_s = own.ends.weight.chunk(6)
-        bias_t, bias_s, gate_bias_t, gate_bias_s, value_bias_t, value_bias_s = own.ends.bias.chunk(6)
+        term_t, term_s, value_t, value_s = own.ends.weight.chunk(4)
+        bias_t, bias_s, value_bias_t, value_bias_s = own.ends.bias.chunk(4)
         joint = torch.cat([own.edge.weight, term_t, term_s, own.network_to_ends.weight], dim=1)
         inputs = torch.cat([e, x[target], x[source], g[batch[source]]], dim=1)
         e = (e + linear(inputs, joint, bias_t + bias_s)).relu()
-        states = {
-            ("mean", True): 1 + linear(x, gate_s, gate_bias_s),
-            ("mean", False): 1 + linear(x, gate_t, gate_bias_t),
-            ("sum", True): linear(x, value_s, value_bias_s),
-            ("sum", False): linear(x, value_t, value_bias_t),
-        }
+        values = linear(x, value_s, value_bias_s), linear(x, value_t, value_bias_t)
         received = []
-        for (kind, forward), state in states.items():
+        for kind, forward in (("mean", True), ("mean", False), ("sum", True), ("sum", False)):
             index = edge_index if forward else edge_index.flip(0)
-            content = e if kind == "mean" else weights
+            content = e if kind == "mean" else weights * values[not forward][index[0]]
             factor = coefficients[kind, forward]
-            received.append(self.propagate(index, x=state, content=content, factor=factor))
+            size = (len(x), len(x))
+            received.append(self.propagate(index, content=content, factor=factor, size=size))
         z = own.node_in(x) + own.messages_in(torch.cat(received, dim=1)) + own.network_to_nodes(g)[batch]
         x = own.node_norm(x + own.node_out(torch.cat([z.relu(), z.sin()], dim=1)))
         return x, e, g
 
-    def message(self, x_j: Tensor, content: Tensor, factor: Tensor) -> Tensor:
-        return factor * content * x_j
+    def message(self, content: Tensor, factor: Tensor) -> Tensor:
+        return factor * content
 
 
 class SparseGraphMetanetwork(nn.Module):

@@ -19,26 +19,26 @@ class MessagePassing(nn.Module):
 
         g    <- norm(g + MLP(g, mean_i h_i))
         e_ij <- relu(e_ij + A e_ij + T h_i + S h_j + G g + b)
-        m_i   = M mean_j e_ij * (1 + U h_j)  +  L sum_j w_ij (V h_j) / sqrt(n)      to targets: forward
-        m_j   = likewise from i, with its own M, U, L, V                            to sources: backward
+        m_i   = M mean_j e_ij  +  L sum_j w_ij (V h_j) / sqrt(n)      to targets: forward
+        m_j   = likewise from i, with its own M, L, V               to sources: backward
         h_i  <- norm(h_i + O [relu(z_i), sin(z_i)]),   z_i = H h_i + m_i + m'_i + G' g + b'
 
     The linear messages and the sine let one layer do what one layer of the input network does, so that the
     encoder can run it on inputs of its own making. Messages of several blocks to one axis are averaged, each
-    direction with its own maps. A block with more than two axes adds and gates with all its ends.
+    direction with its own maps. A block with more than two axes adds up all its ends.
 
     The first linear map of an update is split by what it reads, so that nothing is concatenated for an edge,
     and the maps of nodes run once a node. Norms are taken over the channels of one state: a network's output
     does not depend on the others in its batch.
 
     Source: edge updates and the global state of Lim et al. 2023 (arXiv:2312.04501), both directions of
-    Kofinas et al. 2024 (arXiv:2403.12143). Deviates: one linear map an edge, gates, linear messages, sines.
+    Kofinas et al. 2024 (arXiv:2403.12143). Deviates: one linear map an edge, linear messages, sines.
     """
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.edge = nn.Linear(channels, channels, bias=False)
-        self.ends = nn.Linear(channels, 6 * channels)
+        self.ends = nn.Linear(channels, 4 * channels)
         self.network_to_ends = nn.Linear(channels, channels, bias=False)
         self.node_in = nn.Linear(channels, channels)
         self.messages_in = nn.Linear(4 * channels, channels, bias=False)
@@ -60,7 +60,7 @@ class MessagePassing(nn.Module):
 
     def _exchange(self, layout: GraphLayout, state: GraphState) -> tuple[dict[str, Tensor], Tensor]:
         """New states of edges, and what every node receives: ``(B, N, 4 C)``."""
-        term_t, term_s, gate_t, gate_s, value_t, value_s = self.ends(state.nodes).chunk(6, dim=-1)
+        term_t, term_s, value_t, value_s = self.ends(state.nodes).chunk(4, dim=-1)
         term_t = term_t + self.network_to_ends(state.network).unsqueeze(1)
         identity = torch.eye(self.edge.in_features, dtype=term_t.dtype, device=term_t.device)
         weight = self.edge.weight.T + identity
@@ -71,9 +71,8 @@ class MessagePassing(nn.Module):
             ends = list(zip(block.axes, block.targets, strict=True))
             rows = [(layout.slices[axis], target) for axis, target in ends]
             terms = [(term_t if target else term_s)[:, r] for r, target in rows]
-            gates = [(gate_t if target else gate_s)[:, r] for r, target in rows]
             values = [(value_t if target else value_s)[:, r] for r, target in rows]
-            edges[block.key], means = update_edges(state.edges[block.key], weight, terms, gates)
+            edges[block.key], means = update_edges(state.edges[block.key], weight, terms)
             sums = linear_messages(state.weights[block.key], values, state.gains[block.key])
             for end, mean, total in zip(ends, means, sums, strict=True):
                 pooled.setdefault(end, []).append(mean)
