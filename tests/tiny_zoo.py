@@ -36,7 +36,7 @@ def build(path: Path, images: int = 60, views: int = 2, seed: int = 0) -> Zoo:
     label = image % CLASSES
     drawn = [Siren(2, (6, 5), 1, generator=generator).state_dict() for _ in range(count)]
     weights = {name: torch.stack([network[name] for network in drawn]).numpy() for name in drawn[0]}
-    factor = (1 + label).astype(np.float32)
+    factor = (3.0**label).astype(np.float32)
     weights["layers.1.weight"] = weights["layers.1.weight"] * factor[:, None, None]
     build = ShardedBuild(
         path, spec=SPEC, forward=FORWARD, provenance={"seed": seed}, rows=count, shard_rows=count

@@ -73,6 +73,13 @@ class TaskCLI(LightningCLI):
             help="Epochs without improvement that stop; null for none.",
         )
 
+        parser.add_argument(
+            "--threads",
+            type=int | None,
+            default=None,
+            help="Processor threads of torch. For small networks, 1 is the fastest and best-mannered.",
+        )
+
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         self.config = parser.parse_args(args)
 
@@ -86,6 +93,11 @@ class TaskCLI(LightningCLI):
         config.weights_only = True
         if "verbose" in config:
             config.verbose = False  # the metrics are written to a file and logged in one line
+
+    def before_instantiate_classes(self) -> None:
+        threads = self.config[self.subcommand].threads
+        if threads is not None:
+            torch.set_num_threads(threads)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         self._check_hyperparameters()
@@ -152,9 +164,9 @@ def run(arguments: Sequence[str]) -> int:
     command, *options = arguments
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    warnings.filterwarnings(
-        "ignore", message=".*isinstance.treespec, LeafSpec.*"
-    )  # Lightning, under torch 2.13
+    # what Lightning's own code raises under torch 2.13, and says of a folder that a resumed run uses again
+    warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
+    warnings.filterwarnings("ignore", message=".*Checkpoint directory .* exists and is not empty")
     TaskCLI(
         BaseTask,
         BaseDataModule,
@@ -243,6 +255,7 @@ def default_loggers(folder: Path) -> list[Logger]:
     """Metrics as CSV in the run's folder, and Weights & Biases: offline unless ``WANDB_MODE`` says else."""
     mode = os.environ.setdefault("WANDB_MODE", "offline")
     os.environ.setdefault("WANDB_SILENT", "true")
+    os.environ.setdefault("WANDB_INIT_TIMEOUT", "30")  # seconds until a missing network is an error
     folder.mkdir(parents=True, exist_ok=True)
     loggers: list[Logger] = [CSVLogger(str(folder), name="metrics")]
     if mode == "disabled":

@@ -170,19 +170,26 @@ class ZooDataModule(BaseDataModule):
         return self._loader(ZooRows(self.zoo, self.labels), self.predict_split, self.eval_batch_size)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"fingerprint": self.fingerprint, "batch_size": self.batch_size, "seed": self.seed}
+        return {
+            "fingerprint": self.fingerprint,
+            "label": self.label,
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+            "augmentations": [f"{type(change).__name__}({vars(change)})" for change in self.augmentations],
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Refuse to resume training on other data than the checkpoint's; evaluation may read any zoo."""
         if self.trainer is None or self.trainer.state.fn != "fit":
             return
-        if changed := [key for key, value in self.state_dict().items() if state_dict.get(key) != value]:
+        given = self.state_dict()
+        if changed := [key for key, value in given.items() if state_dict.get(key) != value]:
             differences = ", ".join(
-                f"{key} was {state_dict.get(key)!r} and is {getattr(self, key)!r}" for key in changed
+                f"{key} was {state_dict.get(key)!r} and is {given[key]!r}" for key in changed
             )
             raise DataError(
                 f"the run to resume saw other data than {self.path}: {differences}.\n"
-                "  Resume with the run's own zoo, batch size and seed, or start a run under another name."
+                "  Resume with the run's own data settings, or start a run under another name."
             )
 
     def _loader(self, dataset: ZooRows, split: str, batch_size: int, shuffle: bool = False) -> WeightLoader:

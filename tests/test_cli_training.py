@@ -1,0 +1,213 @@
+"""Training by the command line: a run's files, faulty input, and runs that go on where they stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny_zoo
+import torch
+
+import wsl
+from wsl.cli import main
+from wsl.cli.training import checkpoint_path, differences, run_config
+from wsl.report import learning_curves, read_predictions
+from wsl.tasks import INRClassification
+from wsl.zoo import Zoo
+
+# What Lightning and jsonargparse say of themselves, and of a folder that a resumed run uses again.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Checkpoint directory"),
+    pytest.mark.filterwarnings("ignore:Experiment logs directory"),
+]
+SMALL = ["--model.encoder.channels", "8", "--model.encoder.layers", "1", "--trainer.accelerator", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def zoo_path(tmp_path_factory):
+    return str(tiny_zoo.build(tmp_path_factory.mktemp("zoo") / "tiny.h5").path)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    return tmp_path
+
+
+def fit(zoo_path, *options, name="a", epochs=2):
+    data = ["--data", "ZooDataModule", "--data.path", zoo_path, "--data.batch_size", "16"]
+    limit = ["--trainer.max_epochs", str(epochs)]
+    return main(["fit", "--model", "INRClassification", *data, *SMALL, *limit, "--name", name, *options])
+
+
+def python(*arguments):
+    """A fresh process that finds the package in any folder."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(wsl.__file__).parents[1])}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
+
+
+def weights(path):
+    return torch.load(path, weights_only=True)["state_dict"]
+
+
+def equal(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_a_run_from_training_to_figures(zoo_path, folder, capsys):
+    assert fit(zoo_path) == 0
+    run = folder / "runs" / "a"
+    assert {"best.ckpt", "last.ckpt"} == {path.name for path in (run / "checkpoints").iterdir()}
+    assert (run / "config.yaml").is_file() and json.loads((run / "fit.json").read_text())["val/loss"] > 0
+    assert learning_curves(run)["val/accuracy"][0].tolist() == [1, 2]
+    hparams = (run / "metrics" / "version_0" / "hparams.yaml").read_text()
+    assert Zoo.open(zoo_path).fingerprint in hparams and "layers.1.weight" in hparams
+    assert main(["validate", "--name", "a"]) == main(["test", "--name", "a"]) == 0
+    metrics = json.loads((run / "test.json").read_text())
+    assert main(["predict", "--name", "a"]) == 0
+    found = read_predictions(run)
+    assert found.rows.tolist() == Zoo.open(zoo_path).split("test").tolist()
+    assert found.accuracy == pytest.approx(metrics["test/accuracy"])
+    assert main(["report", "runs/a"]) == 0
+    shown = capsys.readouterr().out
+    for name in ("training_curves.png", "confusion.png", "embeddings.png"):
+        assert (run / "figures" / name).stat().st_size > 5000 and name in shown
+
+
+def test_training_goes_on_from_last(zoo_path, folder, monkeypatch):
+    assert fit(zoo_path, name="whole", epochs=3) == 0
+
+    def stop(task):
+        if task.current_epoch == 2:
+            raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(INRClassification, "on_train_epoch_start", stop)
+        with pytest.raises(InterruptedError):
+            fit(zoo_path, name="stopped", epochs=3)
+    whole, kept = (folder / "runs" / name / "checkpoints" for name in ("whole", "stopped"))
+    assert not equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
+    assert fit(zoo_path, "--ckpt_path", "last", name="stopped", epochs=3) == 0
+    assert equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
+    assert equal(weights(kept / "best.ckpt"), weights(whole / "best.ckpt"))
+    assert learning_curves(kept.parent)["train/loss"][0].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model.encoder", "wsl.encoders.Nope"], "model.encoder: there is no class wsl.encoders.Nope"),
+        (["--model.encoder", "torch.nn.Linear"], "torch.nn.Linear is no Encoder"),
+        (["--model", "Nope"], "model: there is no class Nope"),
+        (["--model.encoder.channels", "many"], "model.encoder.channels: expected int, got many"),
+        (["--model.encoder.width", "3"], "there is no option width"),
+        (["--data.path", "none.h5"], "python -m wsl zoo build"),
+        (["--data.label", "digit"], "no metadata column 'digit'"),
+        (["--data.label", "score"], "does not number classes"),
+        (["--trainer.speed", "9"], "unrecognized arguments: --trainer.speed"),
+        (["--config", "none.yaml"], "there is no file"),
+        (["--ckpt_path", "last"], "there is no checkpoint runs/a/checkpoints/last.ckpt"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_faulty_input_is_one_paragraph_and_writes_nothing(zoo_path, folder, capsys, arguments, message):
+    assert fit(zoo_path, *arguments) == 2
+    text = capsys.readouterr().err.strip()
+    assert message in text and "\n\n" not in text and "Traceback" not in text and len(text) < 700
+    assert not list(folder.iterdir())
+
+
+def test_configuration_with_an_unknown_class(zoo_path, folder, capsys):
+    text = "model:\n  class_path: wsl.tasks.Nope\ndata:\n  class_path: wsl.data.ZooDataModule\n"
+    (folder / "c.yaml").write_text(text)
+    assert main(["fit", "--config", "c.yaml"]) == 2
+    assert "model: there is no class wsl.tasks.Nope" in capsys.readouterr().err
+
+
+def test_a_run_is_not_overwritten_nor_mixed_up(zoo_path, folder, capsys):
+    assert fit(zoo_path, epochs=1) == 0
+    before = weights("runs/a/checkpoints/last.ckpt")
+    assert fit(zoo_path, epochs=1) == 2
+    assert "runs/a has checkpoints already" in capsys.readouterr().err
+    assert fit(zoo_path, "--ckpt_path", "last", "--model.encoder.channels", "16") == 2
+    assert "model.encoder.channels is 16, the checkpoint has 8" in capsys.readouterr().err
+    assert fit(zoo_path, "--ckpt_path", "last", "--data.batch_size", "8") == 2
+    assert "batch_size was 16 and is 8" in capsys.readouterr().err
+    assert fit(zoo_path, "--ckpt_path", "last", "--data.augmentations+=wsl.augment.FlipSigns") == 2
+    assert "augmentations was [] and is ['FlipSigns({})']" in capsys.readouterr().err
+    assert equal(weights("runs/a/checkpoints/last.ckpt"), before)
+
+
+def test_a_broken_checkpoint(zoo_path, folder, capsys):
+    (folder / "bad.ckpt").write_bytes(b"no checkpoint")
+    assert fit(zoo_path, "--ckpt_path", "bad.ckpt") == 2
+    assert "bad.ckpt is no checkpoint" in capsys.readouterr().err
+
+
+def test_offline_logging_to_weights_and_biases(zoo_path, folder, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(folder))
+    assert fit(zoo_path, epochs=1) == 0
+    assert list((folder / "runs" / "a" / "wandb").glob("offline-run-*/*.wandb"))
+
+
+def test_differences_ignore_what_one_side_leaves_out():
+    stored = {"encoder": {"class_path": "A", "init_args": {"channels": 3, "layers": 2}}, "probes": 0}
+    given = {"encoder": {"class_path": "A", "init_args": {"channels": 4}}, "probes": 0, "extra": 1}
+    assert differences(stored, given) == ["model.encoder.channels is 4, the checkpoint has 3"]
+    assert differences(stored, stored) == []
+
+
+def test_run_config_is_read_only_when_nothing_else_says_the_model(folder):
+    (folder / "runs" / "a").mkdir(parents=True)
+    (folder / "runs" / "a" / "config.yaml").write_text("")
+    best = ["--config", "runs/a/config.yaml", "--ckpt_path", "best"]
+    assert run_config("test", ["--name", "a"]) == run_config("test", ["--name=a"]) == best
+    assert run_config("test", ["--name", "a", "--ckpt_path", "last"]) == best[:2]
+    assert run_config("fit", ["--name", "a"]) == run_config("test", ["--name", "a", "--config", "c"]) == []
+    with pytest.raises(ValueError, match="there is no run 'b'"):
+        run_config("test", ["--name", "b"])
+
+
+def test_checkpoint_paths(tmp_path):
+    saved = tmp_path / "checkpoints"
+    saved.mkdir()
+    assert checkpoint_path(None, tmp_path, "fit") is None
+    (saved / "last.ckpt").touch()
+    assert checkpoint_path("last", tmp_path, "fit") == str(saved / "last.ckpt")
+    assert checkpoint_path(None, tmp_path, "test") is None
+    with pytest.raises(ValueError, match="has checkpoints already"):
+        checkpoint_path(None, tmp_path, "fit")
+    with pytest.raises(ValueError, match=r"checkpoints of the run .*last\.ckpt"):
+        checkpoint_path("best", tmp_path, "test")
+
+
+@pytest.mark.slow
+def test_a_killed_process_goes_on_from_last(zoo_path, folder, capsys):
+    assert fit(zoo_path, name="whole", epochs=3) == 0
+    whole = folder / "runs" / "whole" / "checkpoints"
+    script = """
+import os, signal, sys
+from wsl.cli import main
+from wsl.tasks import INRClassification
+def stop(self, *_):
+    if self.current_epoch == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+INRClassification.on_train_epoch_start = stop
+main(sys.argv[1:])
+"""
+    arguments = ["fit", "--model", "INRClassification", "--data", "ZooDataModule", "--data.path", zoo_path]
+    arguments += ["--data.batch_size", "16", *SMALL, "--trainer.max_epochs", "3", "--name", "killed"]
+    killed = python("-c", script, *arguments)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    kept = folder / "runs" / "killed" / "checkpoints"
+    assert not equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
+    assert fit(zoo_path, "--ckpt_path", "last", name="killed", epochs=3) == 0
+    assert equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
+    assert equal(weights(kept / "best.ckpt"), weights(whole / "best.ckpt"))
+    assert learning_curves(kept.parent)["train/loss"][0].tolist() == [1, 2, 3]
