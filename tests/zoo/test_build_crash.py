@@ -244,6 +244,7 @@ def test_weights_that_do_not_fit(
         ({"label": [None] * 5}, "object"),
         ({"a/b": range(5)}, "cannot name a metadata column"),
         ({"": range(5)}, "cannot name a metadata column"),
+        ({"a" * 70_000: range(5)}, "has 70000 of 255 characters"),
         ({"title": ["\ud800"] * 5}, "not valid Unicode"),
         ({"title": ["a\0b"] * 5}, "zero character"),
         ({"label": ["text"] * 5}, "earlier shards have"),

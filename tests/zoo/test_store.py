@@ -178,6 +178,31 @@ def test_a_pickled_zoo_refuses_another_file_in_its_place(tmp_path: Path) -> None
         len(pickle.loads(text))
 
 
+@pytest.mark.parametrize("content", [None, b"cut"])
+def test_a_file_that_goes_away_after_opening_is_explained(tmp_path: Path, content: bytes | None) -> None:
+    zoo = build_zoo(tmp_path / "z.h5")
+    zoo.path.unlink()
+    if content is not None:
+        zoo.path.write_bytes(content)
+    with pytest.raises(ZooError, match="was moved, replaced or cut while in use"):
+        zoo.weights([0])
+
+
+def test_bfloat16_is_widened_and_gradients_are_left_behind(tmp_path: Path) -> None:
+    weights = {name: tensor.bfloat16().requires_grad_() for name, tensor in row_weights(range(4)).items()}
+    with start_build(tmp_path / "z.h5", 4, 4) as build:
+        build.write(0, weights, {"loss": torch.full((4,), 0.5, dtype=torch.bfloat16, requires_grad=True)})
+        zoo = build.pack({})
+    assert torch.equal(flat(zoo.weights()), flat(weights).float())
+    assert zoo.metadata["loss"].tolist() == [0.5] * 4
+
+
+def test_info_of_a_column_with_opposite_infinities(tmp_path: Path) -> None:
+    with start_build(tmp_path / "z.h5", 2, 2) as build:
+        build.write(0, row_weights(range(2)), {"loss": [np.inf, -np.inf]})
+        assert "-inf to inf" in zoo_info(build.pack({}).path)
+
+
 def test_info_names_what_matters(zoo: Zoo) -> None:
     text = zoo_info(zoo.path)
     for part in (

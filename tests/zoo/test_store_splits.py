@@ -54,6 +54,13 @@ def test_fractions_that_cannot_be_met(fractions: dict[str, float], message: str)
         split_by_model(np.arange(4), fractions, 0)
 
 
+def test_seeds_and_recipes_that_cannot_be_stored() -> None:
+    with pytest.raises(ZooError, match="64 bits"):
+        Split([0], seed=2**63)
+    with pytest.raises(ZooError, match="recipe takes"):
+        Split([0], {"rows": list(range(20_000))})
+
+
 @pytest.mark.parametrize("indices", [[], [[1]], [0.5], [True]])
 def test_indices_that_are_not_rows(indices: object) -> None:
     with pytest.raises(ZooError, match="indices"):

@@ -4,14 +4,29 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from wsl.zoo._errors import ZooError
+
+_LONGEST_NAME = 255
 
 
 def check_name(what: str, name: Any) -> None:
     """Raise ZooError for a name that cannot be one inside the file: empty, dots only, or with ``/``."""
     if not isinstance(name, str) or not name.strip(".") or "/" in name or not name.isprintable():
         raise ZooError(f"{name!r} cannot name a {what}. Use a non-empty printable name without '/'.")
+    if len(name) > _LONGEST_NAME:
+        raise ZooError(
+            f"{name[:40]}… cannot name a {what}: it has {len(name)} of {_LONGEST_NAME} characters."
+        )
+
+
+def as_array(values: Any) -> np.ndarray:
+    """A tensor, array or sequence as an array; bfloat16, which numpy lacks, is widened to float32."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+        values = values.float() if values.dtype is torch.bfloat16 else values
+    return np.asarray(values)
 
 
 def as_column(name: str, values: Any) -> np.ndarray:
@@ -28,7 +43,7 @@ def as_column(name: str, values: Any) -> np.ndarray:
         ZooError: a name that cannot be stored, a shape other than ``(n,)``, or values of another kind.
     """
     check_name("metadata column", name)
-    array = np.asarray(values)
+    array = as_array(values)
     if array.ndim != 1:
         raise ZooError(f"Metadata column {name} has shape {array.shape}, expected one value a row: (n,).")
     if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wsl.spec import WeightSpec
+from wsl.zoo._columns import as_array
 from wsl.zoo._errors import ZooError
 from wsl.zoo._files import replace_file
 from wsl.zoo._layout import STORED_DTYPES, hash_rows, parameter_table, row_length
@@ -36,8 +37,7 @@ def as_matrix(spec: WeightSpec, weights: Mapping[str, Any], rows: int, dtype: st
         )
     matrix = np.empty((rows, row_length(parameters)), dtype=STORED_DTYPES[dtype])
     for parameter in parameters:
-        tensor = weights[parameter.name]
-        values = np.asarray(tensor.detach().cpu() if hasattr(tensor, "detach") else tensor)
+        values = as_array(weights[parameter.name])
         expected = (rows, *parameter.shape)
         if values.shape != expected:
             raise ZooError(

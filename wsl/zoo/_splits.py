@@ -10,6 +10,8 @@ from wsl.zoo._columns import as_column, check_name
 from wsl.zoo._errors import ZooError
 from wsl.zoo._json import dump_json, load_json
 
+_LONGEST_RECIPE = 60_000  # an attribute of HDF5 holds 64 KiB
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -35,8 +37,16 @@ class Split:
         object.__setattr__(self, "indices", np.sort(indices.astype(np.int64)))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer):
             raise ZooError(f"A split's seed is {self.seed!r}, expected an integer.")
+        if not -(2**63) <= self.seed < 2**63:
+            raise ZooError(f"A split's seed is {self.seed}, which a zoo cannot store: it has 64 bits.")
         object.__setattr__(self, "seed", int(self.seed))
-        recipe = load_json("recipe of a split", dump_json("recipe of a split", self.recipe))
+        text = dump_json("recipe of a split", self.recipe)
+        if len(text.encode()) > _LONGEST_RECIPE:
+            raise ZooError(
+                f"A split's recipe takes {len(text.encode())} bytes, and a zoo stores {_LONGEST_RECIPE}. "
+                "Say how the split was made; its rows are stored beside it."
+            )
+        recipe = load_json("recipe of a split", text)
         object.__setattr__(self, "recipe", recipe)
 
 

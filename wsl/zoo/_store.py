@@ -169,9 +169,13 @@ class Zoo:
             content = self._read()
             dtype = STORED_DTYPES[content.tables.dtype]
             # A plain array view: np.memmap's own indexing costs more than the copy of a small batch.
-            self._map = np.asarray(
-                np.memmap(self._path, dtype, mode="r", offset=content.offset, shape=content.shape)
-            )
+            try:
+                mapped = np.memmap(self._path, dtype, mode="r", offset=content.offset, shape=content.shape)
+            except (OSError, ValueError) as err:
+                raise ZooError(
+                    f"{self._path} was moved, replaced or cut while in use ({err}). Open it anew."
+                ) from err
+            self._map = np.asarray(mapped)
         return self._map
 
 

@@ -77,5 +77,6 @@ def _column_line(values: np.ndarray) -> str:
     kind = "int" if values.dtype.kind == "i" else "float"
     if np.isnan(values).all():
         return f"{kind}, all missing"
-    low, median, high = np.nanmin(values), np.nanmedian(values), np.nanmax(values)
+    with np.errstate(invalid="ignore"):  # the median of opposite infinities is NaN
+        low, median, high = np.nanmin(values), np.nanmedian(values), np.nanmax(values)
     return f"{kind}, {low:.6g} to {high:.6g}, median {median:.6g}, {len(distinct)} distinct"
