@@ -39,6 +39,7 @@ class GraphMetanetwork(Encoder):
         spec: WeightSpec,
         channels: int = 64,
         layers: int = 4,
+        *,
         frequencies: int = 16,
         canonical_signs: bool = False,
         probes: ProbeFeatures | None = None,
