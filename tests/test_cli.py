@@ -60,7 +60,7 @@ def test_zoo_build(folder, capsys):
     capsys.readouterr()
     assert main([*build, "--source.path", "none.npz", "--out", "other.h5"]) == 2
     assert main([*build, "--out", "other.h5"]) == 2
-    assert main([*build, "--source.path", "images.npz", "--recipe.step", "3", "--out", "other.h5"]) == 2
+    assert main([*build, "--source.path", "images.npz", "--recipe.pace", "3", "--out", "other.h5"]) == 2
     errors = capsys.readouterr().err
     assert "none.npz" in errors and "Traceback" not in errors
     assert not (folder / "other.h5").exists() and not (folder / "other.h5.build").exists()

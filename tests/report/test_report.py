@@ -139,7 +139,7 @@ def test_a_study_on_one_screen(tmp_path):
         "40.9 dB",
         "91.0%",
         "11.0%",
-        "chance",
+        "largest class",
         "1: 10%",
         "12: 90%",
         "zoo 30 s",

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import wandb
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
+from lightning.pytorch.utilities import rank_zero_only
 
 from wsl.cli.failures import CommandError
 from wsl.data import BaseDataModule
@@ -87,7 +89,10 @@ class TaskCLI(LightningCLI):
         """Resolve the run's folder and checkpoint. The model always comes from the configuration."""
         config = self.config[self.config.subcommand]
         if config.name is None:
-            config.name = time.strftime("%Y%m%d-%H%M%S")
+            # processes that Lightning starts for the same run inherit its name
+            inherited = os.environ.get("WSL_RUN_NAME") if "LOCAL_RANK" in os.environ else None
+            config.name = inherited or time.strftime("%Y%m%d-%H%M%S")
+            os.environ["WSL_RUN_NAME"] = config.name
         self.folder = Path(config.runs) / config.name
         config.ckpt_path = checkpoint_path(config.get("ckpt_path"), self.folder, self.config.subcommand)
         config.weights_only = True
@@ -254,24 +259,20 @@ def checkpoints(folder: Path, monitor: str, mode: str) -> list[Callback]:
 def default_loggers(folder: Path) -> list[Logger]:
     """Metrics as CSV in the run's folder, and Weights & Biases: offline unless ``WANDB_MODE`` says else."""
     mode = os.environ.setdefault("WANDB_MODE", "offline")
-    os.environ.setdefault("WANDB_SILENT", "true")
-    os.environ.setdefault("WANDB_INIT_TIMEOUT", "30")  # seconds until a missing network is an error
     folder.mkdir(parents=True, exist_ok=True)
     loggers: list[Logger] = [CSVLogger(str(folder), name="metrics")]
-    if mode == "disabled":
+    if mode == "disabled" or getattr(rank_zero_only, "rank", 0) != 0:
         return loggers
-    wandb_logger = WandbLogger(name=folder.name, save_dir=str(folder), project="wsl")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            _ = wandb_logger.experiment
-    except Exception as err:
+        settings = wandb.Settings(silent=True, init_timeout=30)  # seconds until a missing network is an error
+        run = wandb.init(project="wsl", name=folder.name, dir=str(folder), settings=settings)
+    except Exception as err:  # wandb has several, and no common base
         raise CommandError(
             f"Weights & Biases does not start with WANDB_MODE={mode} ({type(err).__name__}: {err}). "
             "Log in with `wandb login` and check the network, or train with WANDB_MODE=offline and upload "
             "later with `wandb sync`."
         ) from err
-    return [*loggers, wandb_logger]
+    return [*loggers, WandbLogger(experiment=run)]
 
 
 def _values(options: Sequence[str]) -> dict[str, str]:

@@ -57,7 +57,7 @@ def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: Path, *, chance: 
     Args:
         runs: title of each run -> its :func:`learning_curves`.
         path: the picture to write.
-        chance: accuracy of guessing, drawn as a line.
+        chance: accuracy of always naming the largest class, drawn as a line.
     """
     made = figure(11, 4)
     for axes, quantity in zip(made.subplots(1, 2), ("loss", "accuracy"), strict=True):
@@ -70,7 +70,7 @@ def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: Path, *, chance: 
         if quantity == "accuracy":
             axes.set_ylim(0, 1.02)
             if chance is not None:
-                axes.axhline(chance, color="gray", linewidth=1, linestyle=":", label="chance")
+                axes.axhline(chance, color="gray", linewidth=1, linestyle=":", label="largest class")
         else:
             axes.set_yscale("log")
         axes.set_xlabel("epoch")

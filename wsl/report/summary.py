@@ -36,7 +36,7 @@ class Study:
         networks, images: sizes of the zoo.
         held_out: networks of the test split.
         psnr, psnr_offgrid: medians in dB, on the pixels and half a pixel between them.
-        chance: accuracy of guessing.
+        chance: accuracy of always naming the largest class.
         results: one for each encoder.
         seconds: wall time of each stage, by its name.
         folder: where the figures are.
@@ -55,8 +55,9 @@ class Study:
 
 def format_study(study: Study) -> str:
     """The study as text: quality of the zoo, accuracies side by side, learning curves, times."""
-    width = max(len(result.title) for result in study.results)
-    rows = [(result.title, result.accuracy) for result in study.results] + [("chance", study.chance)]
+    rows = [(result.title, result.accuracy) for result in study.results]
+    rows.append(("always the largest class", study.chance))
+    width = max(len(title) for title, _ in rows)
     lines = [
         f"{study.networks} networks of {study.images} images; "
         f"median PSNR {study.psnr:.1f} dB on the pixels, {study.psnr_offgrid:.1f} dB between them",
