@@ -9,8 +9,9 @@ from described_modules import MODULES
 from torch import Tensor, nn
 
 from wsl._verify import SymmetryError, verify
+from wsl.models import Siren
 from wsl.spec import SpecError, WeightSpec
-from wsl.testing import mutations
+from wsl.testing import assert_preserves_function, mutations
 from wsl.trace import trace
 
 
@@ -320,3 +321,20 @@ def test_lists_of_inputs_are_positional_and_outputs_may_be_attributes():
     inputs = [torch.randn(5, 3), torch.randn(5, 3)]
     assert [axis.size for axis in trace(Pair(), inputs).hidden_axes] == [4]
     assert verify(Pair(), spec, inputs).axes == ("h1",)
+
+
+def test_deep_networks_of_fast_sines_are_compared_at_their_own_scale():
+    module, inputs = Siren(2, [8] * 7, 1), torch.randn(8, 2)
+    spec = trace(module, inputs)
+    assert verify(module, spec, inputs).worst_error < 1e-12
+    assert_preserves_function(module, spec, inputs)
+    for what, wrong in list(mutations(spec))[::8]:
+        with pytest.raises(SymmetryError):
+            verify(module, wrong, inputs)
+            pytest.fail(f"passed although {what}")
+
+
+def test_deep_networks_that_nearly_forget_their_input_are_not_dull():
+    layers = [nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.LayerNorm(8)) for _ in range(36)]
+    module, inputs = nn.Sequential(*layers, nn.Linear(8, 2)), torch.randn(4, 8)
+    assert len(verify(module, trace(module, inputs), inputs).axes) == 36

@@ -31,10 +31,10 @@ def assert_preserves_function(
         SpecError: ``spec`` belongs to another module.
     """
     subject = RandomisedModule(module, example_inputs, kwargs, seed)
-    state = {
-        name: subject.state[subject.canonical[name]] for name in spec.tensors if name in subject.canonical
-    }
-    spec.check_weights(state, batched=False)
+    known = [name for name in spec.tensors if name in subject.canonical]
+    spec.check_weights({name: subject.state[subject.canonical[name]] for name in known}, batched=False)
+    subject.settle()
+    state = {name: subject.state[subject.canonical[name]] for name in known}
     weights = {name: tensor.unsqueeze(0) for name, tensor in state.items()}
     generator = torch.Generator().manual_seed(seed)
     expected = subject({})
