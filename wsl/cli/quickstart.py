@@ -25,6 +25,7 @@ from wsl.report import (
     read_predictions,
     write_study,
 )
+from wsl.tasks.files import write_text
 from wsl.zoo import Zoo, render
 from wsl.zoo.inr import DigitsImages
 
@@ -141,7 +142,7 @@ def _timed(out: Path, stage: str, step: Callable[[], object]) -> None:
     finally:
         times = _times(out)
         times[stage] = times.get(stage, 0.0) + time.perf_counter() - start
-        (out / "times.json").write_text(json.dumps(times) + "\n")
+        write_text(out / "times.json", json.dumps(times) + "\n")
 
 
 def _times(out: Path) -> dict[str, float]:

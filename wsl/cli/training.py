@@ -22,6 +22,7 @@ from wsl.cli.failures import CommandError
 from wsl.data import BaseDataModule
 from wsl.tasks import BaseTask
 from wsl.tasks.callbacks import EpochLog, PredictionTable
+from wsl.tasks.files import write_text
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +45,7 @@ class SaveRunConfig(SaveConfigCallback):
         config = self.config.clone()
         config.ckpt_path = None
         text = self.parser.dump(config, skip_none=False)
-        folder = Path(self.config.runs) / self.config.name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / self.config_filename).write_text(text)
+        write_text(Path(self.config.runs) / self.config.name / self.config_filename, text)
         for log in trainer.loggers:
             log.log_hyperparams({"run": self.config.name, "config": text})
 
@@ -159,8 +158,7 @@ class TaskCLI(LightningCLI):
     def _write_metrics(self, command: str) -> None:
         if self.trainer.is_global_zero:
             metrics = {name: float(value) for name, value in self.trainer.callback_metrics.items()}
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / f"{command}.json").write_text(json.dumps(metrics, indent=1) + "\n")
+            write_text(self.folder / f"{command}.json", json.dumps(metrics, indent=1) + "\n")
             logger.info("%s", "  ".join(f"{name} {value:.4f}" for name, value in sorted(metrics.items())))
 
 

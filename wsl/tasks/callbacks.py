@@ -1,6 +1,7 @@
 """Callbacks of the command line's runs: a line an epoch, and tables of predictions."""
 
 import csv
+import io
 import logging
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import lightning.pytorch as pl
 import numpy as np
 import torch
+
+from wsl.tasks.files import write_text
 
 logger = logging.getLogger(__name__)
 
@@ -54,12 +57,18 @@ class PredictionTable(pl.Callback):
         order = np.argsort(table["rows"], kind="stable")
         table = {name: values[order] for name, values in table.items()}
         self.folder.mkdir(parents=True, exist_ok=True)
-        probabilities = table["probabilities"]
-        with open(self.folder / "predictions.csv", "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["row", "label", "prediction", *(f"p{i}" for i in range(probabilities.shape[1]))])
-            for row, label, chances in zip(table["rows"], table["labels"], probabilities, strict=True):
-                writer.writerow([row, label, chances.argmax(), *(f"{chance:.6g}" for chance in chances)])
         if "embeddings" in table:
             np.save(self.folder / "embeddings.npy", table["embeddings"].astype(np.float32))
+        # last, and at once: who finds it finds everything
+        write_text(self.folder / "predictions.csv", _csv(table))
         logger.info("wrote %s", self.folder / "predictions.csv")
+
+
+def _csv(table: dict[str, np.ndarray]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    probabilities = table["probabilities"]
+    writer.writerow(["row", "label", "prediction", *(f"p{i}" for i in range(probabilities.shape[1]))])
+    for row, label, chances in zip(table["rows"], table["labels"], probabilities, strict=True):
+        writer.writerow([row, label, chances.argmax(), *(f"{chance:.6g}" for chance in chances)])
+    return text.getvalue()

@@ -1,0 +1,56 @@
+"""What runs write: tables of predictions in the order of the rows, and whole files only."""
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+
+from wsl.tasks.callbacks import PredictionTable
+from wsl.tasks.files import write_text
+
+
+def part(rows, embeddings=True):
+    rows = torch.tensor(rows)
+    probabilities = torch.nn.functional.one_hot(rows % 3, 3).float()
+    found = {"rows": rows, "labels": rows % 2, "probabilities": probabilities}
+    return {**found, "embeddings": rows[:, None].float()} if embeddings else found
+
+
+@pytest.mark.parametrize("embeddings", [True, False])
+def test_tables_are_ordered_by_row(tmp_path, embeddings):
+    table = PredictionTable(str(tmp_path / "run"))
+    for _ in range(2):  # predicting again starts anew
+        table.on_predict_start(None, None)
+        for rows in ([7, 2], [4, 9]):
+            table.on_predict_batch_end(None, None, part(rows, embeddings), None, 0)
+        table.on_predict_end(None, None)
+    with open(tmp_path / "run" / "predictions.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [int(line["row"]) for line in lines] == [2, 4, 7, 9]
+    assert [int(line["prediction"]) for line in lines] == [2, 1, 1, 0]
+    assert [line["p1"] for line in lines] == ["0", "1", "1", "0"]
+    stored = tmp_path / "run" / "embeddings.npy"
+    assert stored.exists() == embeddings
+    if embeddings:
+        assert np.load(stored)[:, 0].tolist() == [2, 4, 7, 9]
+
+
+def test_nothing_predicted_writes_nothing(tmp_path):
+    table = PredictionTable(str(tmp_path / "run"))
+    table.on_predict_start(None, None)
+    table.on_predict_end(None, None)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
+    path = tmp_path / "new" / "a.json"
+    write_text(path, "one")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wsl.tasks.files.os.replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_text(path, "two")
+    assert path.read_text() == "one"
