@@ -141,3 +141,14 @@ def test_foreign_graphs_are_refused() -> None:
         ComputationalGraph.from_weights(
             other, {"fc.weight": torch.zeros(1, 3, 3), "fc.bias": torch.zeros(1, 3)}
         )
+
+
+def test_graphs_that_cannot_be_read_back() -> None:
+    from torch_geometric.data import Data
+
+    graph = ComputationalGraph.from_weights(CNN, random_weights(CNN, 2))
+    with pytest.raises(GraphError, match=r"no u, spec; only graphs that to_pyg\(\) made"):
+        ComputationalGraph.from_pyg(Data(x=torch.zeros(1, 1), edge_attr=torch.zeros(1, 1)))
+    empty = ComputationalGraph(graph.layout, {key: value[:0] for key, value in graph.values.items()})
+    with pytest.raises(GraphError, match="0 networks"):
+        empty.to_pyg()

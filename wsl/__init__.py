@@ -12,7 +12,7 @@ from wsl.trace import TraceError, trace
 
 if TYPE_CHECKING:
     from wsl import augment, data, encoders, graph, models, nn, symmetry, tasks, testing, zoo
-    from wsl.zoo import Zoo
+    from wsl.zoo import Zoo, ZooError
 
 __version__ = "0.1.0"
 
@@ -29,6 +29,7 @@ __all__ = [
     "VerifyReport",
     "WeightSpec",
     "Zoo",
+    "ZooError",
     "augment",
     "data",
     "encoders",
@@ -47,8 +48,8 @@ _MODULES = ("augment", "data", "encoders", "graph", "models", "nn", "symmetry", 
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Zoo":
-        return import_module("wsl.zoo").Zoo
+    if name in ("Zoo", "ZooError"):
+        return getattr(import_module("wsl.zoo"), name)
     if name in _MODULES:
         return import_module(f"wsl.{name}")
     raise AttributeError(f"module 'wsl' has no attribute {name!r}")

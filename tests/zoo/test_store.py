@@ -220,7 +220,9 @@ def test_info_names_what_matters(zoo: Zoo) -> None:
 
 
 def test_forward_definition_rebuilds_the_network(zoo: Zoo) -> None:
+    before = torch.get_rng_state()
     module = zoo.forward.build()
+    assert torch.equal(torch.get_rng_state(), before)
     assert {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()} == {
         name: tensor.shape for name, tensor in SPEC.tensors.items()
     }

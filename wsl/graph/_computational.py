@@ -55,8 +55,9 @@ class ComputationalGraph:
         * ``x`` ``(nodes, F)``: weights with one neuron axis, a column for each role (``weight``, ``bias``,
           ``running_mean``, ``running_var``, ``other``), occurrence and position; zero where an axis lacks it.
         * ``node_type``: index of the neuron's axis in ``spec.axes``.
-        * ``edge_index``: from the neuron that a weight reads to the neuron that it feeds; forward edges only.
-          Add ``edge_index.flip(0)`` for messages in both directions.
+        * ``edge_index``: from the neuron that a weight reads to the neuron that it feeds, by the convention of
+          ``Linear`` and ``Conv`` that stored dimension 0 is fed; forward edges only, so tensors stored the
+          other way round (transposed convolutions) give backward ones. Add ``edge_index.flip(0)`` for messages in both directions.
         * ``edge_attr`` ``(edges, K)``: the weight, at all kernel positions; zero-padded.
         * ``edge_type``: numbers the blocks that hold the edges.
         * ``u`` ``(1, G)``: weights without neurons.
@@ -64,7 +65,14 @@ class ComputationalGraph:
 
         A block with three or more neuron axes becomes a star for each of its entries: a node of its own type
         that holds the entry in ``x``, with edges (of zeros, a type for each axis) from and to its neurons.
+
+        Raises:
+            GraphError: there are no networks; an empty batch has no shapes.
         """
+        if not next(iter(self.values.values())).shape[0]:
+            raise GraphError(
+                "there are 0 networks here, and a Batch of none has no shapes; give at least one."
+            )
         from torch_geometric.data import Batch, Data
 
         tables = graph_tables(self.layout)
@@ -88,16 +96,27 @@ class ComputationalGraph:
             spec: the specification; by default the one that the graphs carry as text.
 
         Raises:
-            GraphError: graphs of several architectures, or of other sizes than the specification's.
+            GraphError: graphs of several architectures, of other sizes than the specification's, or without the
+                attributes that :meth:`to_pyg` writes.
+            SpecError: the graphs carry a text that is no specification.
         """
+        needed = ["x", "edge_attr", "u", *([] if spec else ["spec"])]
+        if missing := [name for name in needed if getattr(data, name, None) is None]:
+            raise GraphError(
+                f"the graphs have no {', '.join(missing)}; only graphs that to_pyg() made can be read back."
+            )
+        if spec is not None:
+            return cls._read(data, spec)
         texts = {data.spec} if isinstance(data.spec, str) else set(data.spec)
-        if spec is None:
-            if len(texts) > 1:
-                raise GraphError(
-                    f"the batch holds {len(texts)} architectures; split it with to_data_list() and read the "
-                    "graphs of each architecture on their own."
-                )
-            spec = WeightSpec.parse(texts.pop())
+        if len(texts) > 1:
+            raise GraphError(
+                f"the batch holds {len(texts)} architectures; split it with to_data_list() and read the "
+                "graphs of each architecture on their own."
+            )
+        return cls._read(data, WeightSpec.parse(texts.pop()))
+
+    @classmethod
+    def _read(cls, data: "Data | Batch", spec: WeightSpec) -> "ComputationalGraph":
         layout = graph_layout(spec)
         tables = graph_tables(layout)
         count = getattr(data, "num_graphs", 1)

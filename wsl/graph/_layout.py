@@ -26,7 +26,8 @@ class GraphBlock:
         role: last component of the tensor's name if that is one of ``ROLES``, else ``other``.
         axes: the neuron axes, in the order of the view.
         targets: for every axis, whether it lies on the first stored dimension: the neurons that the weights
-            feed (targets), against those that they read (sources).
+            feed (targets), against those that they read (sources), as ``Linear`` and ``Conv`` store them. In
+            tensors stored the other way round the two directions change places, which equivariance allows.
         positions: sizes of the view dimensions without neurons, such as kernel positions.
         order: view dimensions, those with neurons first.
         occurrence: how many earlier blocks have the same axes, targets and role; tells apart blocks such as

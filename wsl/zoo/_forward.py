@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
 
 from wsl.zoo._errors import ZooError
@@ -73,7 +74,7 @@ class ForwardDefinition:
         return self.factory.partition(":")[0] in ALLOWED_MODULES
 
     def build(self) -> nn.Module:
-        """A new module, with its own initial parameters.
+        """A new module, with its own initial parameters; leaves torch's random state as it is.
 
         Raises:
             ZooError: the factory is outside ``wsl.models`` (a file must not choose which code runs), does not
@@ -93,7 +94,8 @@ class ForwardDefinition:
                 "The file may come from another version of wsl; otherwise pass the module explicitly."
             )
         try:
-            return cls(**self.arguments)
+            with torch.random.fork_rng(devices=[]):
+                return cls(**self.arguments)
         except Exception as err:  # whatever a constructor raises on arguments that come from a file
             raise ZooError(
                 f"{self.factory} does not accept this zoo's arguments {dict(self.arguments)}: {err}."
