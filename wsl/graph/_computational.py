@@ -55,9 +55,10 @@ class ComputationalGraph:
         * ``x`` ``(nodes, F)``: weights with one neuron axis, a column for each role (``weight``, ``bias``,
           ``running_mean``, ``running_var``, ``other``), occurrence and position; zero where an axis lacks it.
         * ``node_type``: index of the neuron's axis in ``spec.axes``.
-        * ``edge_index``: from the neuron that a weight reads to the neuron that it feeds, by the convention of
-          ``Linear`` and ``Conv`` that stored dimension 0 is fed; forward edges only, so tensors stored the
-          other way round (transposed convolutions) give backward ones. Add ``edge_index.flip(0)`` for messages in both directions.
+        * ``edge_index``: from the neuron that a weight reads to the neuron that it feeds, by the convention
+          of ``Linear`` and ``Conv`` that stored dimension 0 is fed. Forward edges only (tensors stored the
+          other way round, as of transposed convolutions, give backward ones): add ``edge_index.flip(0)``
+          for messages in both directions.
         * ``edge_attr`` ``(edges, K)``: the weight, at all kernel positions; zero-padded.
         * ``edge_type``: numbers the blocks that hold the edges.
         * ``u`` ``(1, G)``: weights without neurons.
@@ -96,8 +97,8 @@ class ComputationalGraph:
             spec: the specification; by default the one that the graphs carry as text.
 
         Raises:
-            GraphError: graphs of several architectures, of other sizes than the specification's, or without the
-                attributes that :meth:`to_pyg` writes.
+            GraphError: graphs of several architectures, of other sizes than the specification's, or without
+                the attributes that :meth:`to_pyg` writes.
             SpecError: the graphs carry a text that is no specification.
         """
         needed = ["x", "edge_attr", "u", *([] if spec else ["spec"])]
