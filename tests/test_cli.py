@@ -73,6 +73,14 @@ def test_trace(folder, capsys):
     for wrong in ("wsl.models:Nope", "wsl.models", "nowhere:Thing", "wsl.models:coordinate_grid"):
         assert main(["trace", wrong, "--arguments", '{"shape": [2, 2]}', "--shape", "[[16, 2]]"]) == 2
         assert wrong in capsys.readouterr().err
+    for option, said in (
+        (["wsl.models:Siren", "--shape", "[[2, -3]]"], "a size below 1"),
+        (["wsl.models:Siren", "--shape", "[[16, 3]]"], "fails to run on inputs of shapes (16, 3)"),
+        ([":Siren", "--shape", "[[16, 2]]"], "no import path"),
+        (["wsl.models:Siren", "--arguments", '{"hidden": [0]}', "--shape", "[[16, 2]]"], "does not accept"),
+    ):
+        assert main(["trace", *option]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_report_of_nothing(folder, capsys):

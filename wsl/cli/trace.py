@@ -30,6 +30,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--strict", type=bool, default=False, help="refuse operators that are not known")
     parser.add_argument("--verify", type=bool, default=False, help="prove the specification by numbers, too")
     options = parser.parse_args(list(arguments[1:]))
+    if wrong := [shape for shape in options.shape if min(shape, default=1) < 1]:
+        raise CommandError(f"--shape {wrong[0]} has a size below 1; give sizes as in [[8, 3, 32, 32]].")
     module = _build(options.module, options.arguments)
     generator = torch.Generator().manual_seed(0)
     inputs = tuple(torch.randn(shape, generator=generator) for shape in options.shape)
@@ -42,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _build(path: str, arguments: dict[str, Any]) -> nn.Module:
     name, colon, attribute = path.partition(":")
-    if not colon:
+    if not (name and colon and attribute):
         raise CommandError(f"{path} is no import path; expected package.module:Name, e.g. wsl.models:Siren.")
     try:
         factory = getattr(importlib.import_module(name), attribute)
@@ -50,8 +52,11 @@ def _build(path: str, arguments: dict[str, Any]) -> nn.Module:
         raise CommandError(f"{path} cannot be imported ({err}). Check the spelling and PYTHONPATH.") from err
     try:
         module = factory(**arguments)
-    except TypeError as err:
-        raise CommandError(f"{path} does not accept the arguments {arguments}: {err}.") from err
+    except Exception as err:  # whatever the named code raises on these arguments
+        raise CommandError(
+            f"{path} does not accept the arguments {arguments}: {type(err).__name__}: {err}. "
+            "Give others with --arguments; WSL_TRACEBACK=1 shows where it fails."
+        ) from err
     if not isinstance(module, nn.Module):
         raise CommandError(f"{path} gives a {type(module).__name__}, expected an nn.Module.")
     return module
