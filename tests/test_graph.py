@@ -93,6 +93,11 @@ def test_edges_hold_the_weights_between_their_ends() -> None:
         else:
             assert attr.tolist() == [weights["head.weight"][1, i, j].item(), 0, 0, 0, 0, 0]
     assert data.edge_index.shape[1] == 3 + 6 + 4
+    for i, axis in enumerate(CNN.axes.values()):
+        mine = data.node_type == i
+        expected = [-1] * axis.size if axis.kind == "hidden" else list(range(axis.size))
+        assert data.node_position[mine].tolist() == expected
+        assert data.node_layer[mine].tolist() == [graph_layout(CNN).depths[axis.name][0]] * axis.size
     neuron = starts["c1"] + 2
     expected = ["conv.bias", "bn.weight", "bn.bias", "bn.running_var"]
     assert data.x[neuron].tolist() == [weights[name][1, 2].item() for name in expected]

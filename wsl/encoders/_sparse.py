@@ -93,15 +93,14 @@ class SparseGraphMetanetwork(nn.Module):
         count, nodes, channels = state.nodes.shape
         layout = graph_layout(self.encoder.spec)
         tables = graph_tables(layout)
-        offsets = nodes * torch.arange(count).repeat_interleave(tables.edge_index.shape[1])
-        edge_index = tables.edge_index.repeat(1, count) + offsets
-        batch = torch.arange(count).repeat_interleave(nodes)
+        graphs = torch.arange(count, device=state.nodes.device)
+        offsets = nodes * graphs.repeat_interleave(tables.edge_index.shape[1])
+        edge_index = tables.edge_index.to(graphs.device).repeat(1, count) + offsets
+        batch = graphs.repeat_interleave(nodes)
         x, g = state.nodes.reshape(-1, channels), state.network
         e = torch.cat([state.edges[key].flatten(1, -2) for key in tables.edge_rows], dim=1).flatten(0, 1)
         contents = _linear_contents(layout, state)
-        coefficients = {
-            key: values.to(x.dtype).repeat(count, 1) for key, values in _coefficients(layout).items()
-        }
+        coefficients = {key: values.to(x).repeat(count, 1) for key, values in _coefficients(layout).items()}
         for layer in self.layers:
             x, e, g = layer(x, e, g, edge_index, contents, coefficients, batch)
         rows = e.reshape(count, -1, channels)

@@ -55,6 +55,9 @@ class ComputationalGraph:
         * ``x`` ``(nodes, F)``: weights with one neuron axis, a column for each role (``weight``, ``bias``,
           ``running_mean``, ``running_var``, ``other``), occurrence and position; zero where an axis lacks it.
         * ``node_type``: index of the neuron's axis in ``spec.axes``.
+        * ``node_layer``: graph distance of that axis from the inputs, -1 where there is no path.
+        * ``node_position``: index of an input, output or fixed neuron in its axis; -1 for hidden neurons,
+          which have no order.
         * ``edge_index``: from the neuron that a weight reads to the neuron that it feeds, by the convention
           of ``Linear`` and ``Conv`` that stored dimension 0 is fed. Forward edges only (tensors stored the
           other way round, as of transposed convolutions, give backward ones): add ``edge_index.flip(0)``
@@ -82,6 +85,8 @@ class ComputationalGraph:
         shared = {
             "edge_index": tables.edge_index.to(device),
             "node_type": tables.node_type.to(device),
+            "node_layer": tables.node_layer.to(device),
+            "node_position": tables.node_position.to(device),
             "edge_type": tables.edge_type.to(device),
             "spec": str(self.layout.spec),
         }

@@ -17,6 +17,10 @@ class GraphTables:
 
     Args:
         node_type: ``(nodes,)``, index of the neuron's axis; after those, a type for each hyperedge block.
+        node_layer: ``(nodes,)``, graph distance of the neuron's axis from the inputs; -1 if there is no path,
+            and for entries of hyperedge blocks.
+        node_position: ``(nodes,)``, index of the neuron in its axis where that may not be permuted (inputs,
+            outputs, fixed axes); -1 for hidden neurons and entries of hyperedge blocks.
         edge_type: ``(edges,)``, numbers the edge blocks, and the axes of hyperedge blocks after them.
         edge_index: ``(2, edges)``, sources and targets.
         node_width: columns of ``x``.
@@ -27,6 +31,8 @@ class GraphTables:
     """
 
     node_type: Tensor
+    node_layer: Tensor
+    node_position: Tensor
     edge_type: Tensor
     edge_index: Tensor
     node_width: int
@@ -62,8 +68,16 @@ def graph_tables(layout: GraphLayout) -> GraphTables:
             edges.append(torch.stack([entries, end] if target else [end, entries]))
         nodes += len(entries)
     empty = torch.zeros(2, 0, dtype=torch.long)
+    layers = [torch.full((axis.size,), _depth(layout, name)) for name, axis in axes.items()]
+    positions = [
+        torch.full((axis.size,), -1) if axis.kind == "hidden" else torch.arange(axis.size)
+        for axis in axes.values()
+    ]
+    entries = torch.full((nodes - sum(axis.size for axis in axes.values()),), -1)
     return GraphTables(
         node_type=torch.cat(node_type),
+        node_layer=torch.cat([*layers, entries]),
+        node_position=torch.cat([*positions, entries]),
         edge_type=torch.cat([empty[0], *(torch.full((e.shape[1],), i) for i, e in enumerate(edges))]),
         edge_index=torch.cat([empty, *edges], dim=1),
         node_width=width,
@@ -72,6 +86,11 @@ def graph_tables(layout: GraphLayout) -> GraphTables:
         edge_rows=edge_rows,
         columns=columns,
     )
+
+
+def _depth(layout: GraphLayout, axis: str) -> int:
+    depth = layout.depths[axis][0]
+    return -1 if depth is None else depth
 
 
 def _ends(layout: GraphLayout, block: GraphBlock) -> list[Tensor]:
