@@ -103,20 +103,23 @@ def build_inr_zoo(
     groups = np.tile(np.arange(len(images)), views)
     parts = split_by_model(groups, dict(_SPLITS if splits is None else splits), seed, column="image")
     forward = architecture.forward_definition(images.grid, images.channels)
+    spec = trace(forward.build(), coordinate_grid(images.grid))
     with ShardedBuild(
         out,
-        spec=trace(forward.build(), coordinate_grid(images.grid)),
+        spec=spec,
         forward=forward,
         provenance=_provenance(plan, source, views),
         rows=len(groups),
         shard_rows=shard_rows,
         dtype=dtype,
     ) as build:
-        _fit_pending(build, plan, len(groups), workers, progress)
+        _fit_pending(build, plan, list(spec.tensors), len(groups), workers, progress)
         return build.pack(parts)
 
 
-def _fit_pending(build: ShardedBuild, plan: _Plan, total: int, workers: int | None, progress: bool) -> None:
+def _fit_pending(
+    build: ShardedBuild, plan: _Plan, names: list[str], total: int, workers: int | None, progress: bool
+) -> None:
     """Fit the shards that are missing, several at once; write each as soon as it is done."""
     pending = build.pending
     if not pending:
@@ -129,7 +132,7 @@ def _fit_pending(build: ShardedBuild, plan: _Plan, total: int, workers: int | No
     with FitProgress(total, total - missing, shown=progress) as bar, _fitting_threads(threads, stop) as pool:
         while True:
             for shard in queue:
-                running[pool.submit(_fit_rows, plan, build.rows_of(shard), bar, stop)] = shard
+                running[pool.submit(_fit_rows, plan, names, build.rows_of(shard), bar, stop)] = shard
                 if len(running) > threads:  # one more than can run, so that no thread waits for a write
                     break
             if not running:
@@ -140,12 +143,11 @@ def _fit_pending(build: ShardedBuild, plan: _Plan, total: int, workers: int | No
 
 
 def _fit_rows(
-    plan: _Plan, rows: range, bar: FitProgress, stop: Event
+    plan: _Plan, names: list[str], rows: range, bar: FitProgress, stop: Event
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Weights and metadata of some rows, fitted in stacks of a fixed size."""
+    """Weights, by ``names``, and metadata of some rows, fitted in stacks of a fixed size."""
     images, channels = plan.images, plan.images.channels
     definition = plan.architecture.forward_definition(images.grid, channels)
-    names = list(definition.build().state_dict())
     stack = plan.architecture.stack(channels)
     size = max(1, _STACK_VALUES // (max(stack.widths) * images.grid[0] * images.grid[1]))
     fitted: list[Tensor] = []
