@@ -23,7 +23,6 @@ def test_stored_without_outputs(path):
     assert code and not any(cell["outputs"] or cell["execution_count"] for cell in code)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of the notebook client and the kernel's sockets
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs(path, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The main job in small: every step, its products, and that a second call redoes nothing."""
+"""The main job: in small, every step, its products, and that a second call redoes nothing; whole, its bars."""
 
 import json
 
@@ -8,7 +8,6 @@ from wsl.cli import main
 from wsl.zoo import Zoo
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Checkpoint directory"),
 ]
@@ -36,6 +35,17 @@ def test_from_images_to_figures_and_again(tmp_path, monkeypatch, capsys):
     after = {path: path.stat().st_mtime_ns for path in products}
     changed = {path.relative_to(out).as_posix() for path in products if before[path] != after[path]}
     assert changed == {"weights/predictions.csv", "weights/embeddings.npy"}
+
+
+@pytest.mark.slow
+def test_learns_to_read_digits_from_weights(tmp_path, monkeypatch):
+    """The whole job. An MLP on raw weights stays at chance on the same zoo: symmetry is what is learned."""
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    assert main(["quickstart", "--out", str(tmp_path / "whole")]) == 0
+    record = json.loads((tmp_path / "whole" / "summary.json").read_text())
+    assert record["psnr"] >= 35 and record["psnr_offgrid"] >= 35
+    probes, weights, flat = (encoder["accuracy"] for encoder in record["encoders"])
+    assert probes >= 0.9 and weights >= 0.75 and flat <= 0.2, (probes, weights, flat)
 
 
 def test_without_its_configurations(tmp_path, capsys):
