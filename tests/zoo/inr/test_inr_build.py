@@ -154,6 +154,8 @@ def test_colour_fourier_networks_in_half_precision(tmp_path):
         ({"workers": 0}, "workers"),
         ({"source": ArrayImages(Path("nowhere.npy"))}, "nowhere"),
         ({"splits": {"train": 0.5}}, "sum to 1"),
+        ({"splits": {"a/b": 1.0}}, "cannot name a split"),
+        ({"seed": -1}, "seed"),
         ({"dtype": "int8"}, "int8"),
     ],
 )

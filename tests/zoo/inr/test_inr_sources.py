@@ -51,8 +51,9 @@ def test_idx_truncated(idx_folder):
         IdxImages(idx_folder).load()
 
 
-def test_not_idx(tmp_path):
-    (tmp_path / "train-images-idx3-ubyte").write_bytes(b"hello, world")
+@pytest.mark.parametrize("content", [b"hello, world", bytes([0, 0, 8, 200]) + bytes(800)])
+def test_not_idx(tmp_path, content):
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(content)
     with pytest.raises(ZooError, match="not an IDX file"):
         IdxImages(tmp_path).load()
 
@@ -74,6 +75,31 @@ def test_arrays(tmp_path, name):
 def test_pickled_arrays_are_refused(tmp_path):
     np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(ZooError, match="without pickle"):
+        ArrayImages(tmp_path / "a.npy").load()
+
+
+@pytest.mark.parametrize("change", ["cut", "flipped"])
+def test_damaged_npz(tmp_path, change):
+    np.savez(tmp_path / "a.npz", images=PIXELS)
+    data = bytearray((tmp_path / "a.npz").read_bytes())
+    if change == "cut":
+        del data[-40:]
+    else:
+        data[data.index(PIXELS.tobytes())] ^= 1
+    (tmp_path / "a.npz").write_bytes(data)
+    with pytest.raises(ZooError, match=r"a\.npz cannot be read"):
+        ArrayImages(tmp_path / "a.npz").load()
+
+
+def test_npy_that_announces_more_than_memory_holds(tmp_path):
+    np.save(tmp_path / "a.npy", PIXELS)
+    data = (
+        (tmp_path / "a.npy")
+        .read_bytes()
+        .replace(b"(3, 4, 5), }" + b" " * 20, b"(3, 99999999999999999), }" + b" " * 7)
+    )
+    (tmp_path / "a.npy").write_bytes(data)
+    with pytest.raises(ZooError, match=r"a\.npy cannot be read"):
         ArrayImages(tmp_path / "a.npy").load()
 
 
@@ -106,6 +132,41 @@ def test_folder_with_colour(tmp_path):
     assert np.array_equal(images.pixels[0], colour)
     assert images.signals([0, 1]).shape == (2, 3, 4, 5)
     assert FolderImages(tmp_path, color=False).load().pixels.shape == (2, 4, 5)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.pgm"])
+def test_gray_images_of_16_bits_keep_their_depth(tmp_path, name):
+    deep = PIXELS[0].astype(np.uint16) * 3000
+    save_image(tmp_path / name, deep)
+    images = FolderImages(tmp_path).load()
+    assert images.pixels.dtype == np.uint16 and np.array_equal(images.pixels[0], deep)
+    assert images.signals([0])[0, 0, 0, 1].item() == pytest.approx(3000 / 65535)
+    assert np.array_equal(FolderImages(tmp_path, color=True).load().pixels[0, ..., 2], deep)
+    save_image(tmp_path / "b.png", PIXELS[0])
+    with pytest.raises(ZooError, match=r"of one depth, but .* is uint16 and .* is uint8"):
+        FolderImages(tmp_path).load()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32])
+def test_images_of_32_bits_are_refused(tmp_path, kind):
+    save_image(tmp_path / "a.tif", PIXELS[0].astype(kind))
+    with pytest.raises(ZooError, match=r"a\.tif has 32 bits a pixel"):
+        FolderImages(tmp_path).load()
+
+
+def test_animations_are_refused(tmp_path):
+    frames = [Image.fromarray(pixels) for pixels in PIXELS]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    with pytest.raises(ZooError, match=r"a\.gif has 3 frames"):
+        FolderImages(tmp_path).load()
+
+
+def test_images_of_absurd_size_are_refused(tmp_path, monkeypatch):
+    save_image(tmp_path / "a.png", PIXELS[0])
+    for limit in (11, 8):  # a warning and an error of Pillow
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+        with pytest.raises(ZooError, match=r"a\.png is not a readable image: .*exceeds limit"):
+            FolderImages(tmp_path).load()
 
 
 def test_folder_with_two_sizes(tmp_path):
@@ -155,6 +216,12 @@ def test_empty_folders(tmp_path, source):
 def test_unusable_pixels(pixels, said):
     with pytest.raises(ZooError, match=said):
         ImageSet(pixels)
+
+
+def test_byte_order_is_no_matter():
+    swapped = ImageSet(PIXELS.astype(">u2"))
+    assert swapped.identity == ImageSet(PIXELS.astype("<u2")).identity
+    assert swapped.signals([1])[0, 0, 0, 0].item() == pytest.approx(20 / 65535)
 
 
 def test_labels_of_another_number():

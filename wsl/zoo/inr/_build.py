@@ -17,7 +17,7 @@ from wsl.models import coordinate_grid
 from wsl.trace import trace
 from wsl.zoo._build import ShardedBuild
 from wsl.zoo._errors import ZooError
-from wsl.zoo._splits import split_by_model
+from wsl.zoo._splits import check_splits, split_by_model
 from wsl.zoo._store import Zoo
 from wsl.zoo.inr._architecture import InrArchitecture, SirenConfig
 from wsl.zoo.inr._fit import fit_networks
@@ -98,10 +98,13 @@ def build_inr_zoo(
         )
     if workers is not None and workers < 1:
         raise ZooError(f"workers is {workers}, expected at least 1.")
+    if seed < 0:
+        raise ZooError(f"seed is {seed}, expected 0 or more.")
     images = source.load().first(limit)
     plan = _Plan(images, architecture, recipe, seed, shared_initialisation)
     groups = np.tile(np.arange(len(images)), views)
     parts = split_by_model(groups, dict(_SPLITS if splits is None else splits), seed, column="image")
+    check_splits(parts, {"image": groups}, len(groups))
     forward = architecture.forward_definition(images.grid, images.channels)
     spec = trace(forward.build(), coordinate_grid(images.grid))
     with ShardedBuild(

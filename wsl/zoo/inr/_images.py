@@ -100,7 +100,7 @@ def _check_pixels(pixels: np.ndarray) -> None:
         raise ZooError(
             f"The images are {pixels.shape[1]} x {pixels.shape[2]}, expected at least 2 x 2 pixels."
         )
-    if pixels.dtype in (np.uint8, np.uint16):
+    if pixels.dtype.kind == "u" and pixels.dtype.itemsize <= 2:
         return
     if pixels.dtype.kind != "f":
         raise ZooError(

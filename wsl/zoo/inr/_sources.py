@@ -2,6 +2,8 @@
 
 import gzip
 import math
+import warnings
+import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,43 +82,37 @@ class ArrayImages(ImageSource):
 class FolderImages(ImageSource):
     """Image files of one size in a folder; when they lie in subfolders, these name their classes.
 
+    Still images of 8 bits a channel, or gray ones of 16 bits; transparency is left out.
+
     Args:
         folder: searched with its subfolders, in the order of the sorted paths.
-        color: read as RGB (True) or gray (False); by default gray unless an image has colour.
+        color: read as RGB (True) or gray (False); by default gray if every file is stored as gray.
     """
 
     folder: Path
     color: bool | None = None
 
     def load(self) -> ImageSet:
-        from PIL import Image, UnidentifiedImageError  # slow to import
-
         folder = _existing(Path(self.folder), kind="folder")
         files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _IMAGE_SUFFIXES)
         if not files:
             raise ZooError(
                 f"{folder} has no image files ({', '.join(_IMAGE_SUFFIXES)}), also not in its subfolders."
             )
-        opened = []
-        for path in files:
-            try:
-                with Image.open(path) as image:
-                    opened.append((path, image.size, image.mode, image.copy()))
-            except (OSError, UnidentifiedImageError, ValueError) as err:
-                raise ZooError(f"{path} is not a readable image: {err}. Remove or replace it.") from err
-        first_path, first_size, _, _ = opened[0]
-        for path, size, _, _ in opened:
-            if size != first_size:
+        arrays = [_read_image(path) for path in files]
+        for path, array in zip(files, arrays, strict=True):
+            if array.shape[:2] != arrays[0].shape[:2]:
                 raise ZooError(
-                    f"Images must be of one size, but {first_path} is {_size(first_size)} and {path} is "
-                    f"{_size(size)}. Resize or crop them first."
+                    f"Images must be of one size, but {files[0]} is {_size(arrays[0])} and {path} is "
+                    f"{_size(array)}. Resize or crop them first."
                 )
-        gray = (
-            all(mode in ("1", "L", "LA") for _, _, mode, _ in opened)
-            if self.color is None
-            else not self.color
-        )
-        pixels = np.stack([np.asarray(image.convert("L" if gray else "RGB")) for *_, image in opened])
+            if array.dtype != arrays[0].dtype:
+                raise ZooError(
+                    f"Images must be of one depth, but {files[0]} is {arrays[0].dtype} and {path} is "
+                    f"{array.dtype}. Convert them first."
+                )
+        gray = all(array.ndim == 2 for array in arrays) if self.color is None else not self.color
+        pixels = np.stack([_as_gray(array) if gray else _as_rgb(array) for array in arrays])
         classes = [path.relative_to(folder).parts[0] for path in files if path.parent != folder]
         if len(classes) != len(files):
             if classes:
@@ -142,7 +138,7 @@ def read_idx(path: Path) -> np.ndarray:
         raise ZooError(
             f"{path} cannot be decompressed: {err}. It is truncated or damaged; fetch it again."
         ) from err
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _IDX_TYPES or data[3] == 0:
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _IDX_TYPES or not 1 <= data[3] <= 4:
         raise ZooError(f"{path} is not an IDX file: it starts with {data[:4].hex() or 'nothing'}.")
     start = 4 + 4 * data[3]
     shape = tuple(int.from_bytes(data[i : i + 4], "big") for i in range(4, start, 4))
@@ -172,13 +168,14 @@ def _idx_file(folder: Path, name: str, *, required: bool) -> Path | None:
 def _load_array(path: Path) -> np.ndarray | dict[str, np.ndarray]:
     _existing(path, kind="file")
     try:
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return content
-        with content:
-            return {name: content[name] for name in content.files}
-    except (OSError, ValueError, EOFError, zlib.error) as err:
-        raise ZooError(f"{path} cannot be read as .npy or .npz without pickle: {err}.") from err
+        with open(path, "rb") as file:  # numpy itself leaves it open when it is damaged
+            content = np.load(file, allow_pickle=False)
+            return content if isinstance(content, np.ndarray) else {name: content[name] for name in content}
+    except (OSError, ValueError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile) as err:
+        raise ZooError(
+            f"{path} cannot be read as .npy or .npz without pickle: {err}. "
+            "If it is truncated or damaged, copy or make it again."
+        ) from err
 
 
 def _integers(labels: np.ndarray, path: Path) -> np.ndarray:
@@ -195,5 +192,40 @@ def _existing(path: Path, *, kind: str) -> Path:
     return path
 
 
-def _size(size: tuple[int, int]) -> str:
-    return f"{size[1]} x {size[0]}"
+def _read_image(path: Path) -> np.ndarray:
+    """One image file as ``(H, W)`` for gray, uint8 or uint16, or ``(H, W, 3)`` uint8 for colour."""
+    from PIL import Image  # slow to import
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                if getattr(image, "n_frames", 1) > 1:
+                    raise ZooError(f"{path} has {image.n_frames} frames. Store each as an image of its own.")
+                deep = image.mode == "I" and image.format in ("PNG", "PPM")  # these have 16 bits at most
+                if deep or image.mode.startswith("I;16"):
+                    return np.asarray(image).astype(np.uint16)
+                if image.mode in ("I", "F"):
+                    raise ZooError(
+                        f"{path} has 32 bits a pixel, of which the largest possible value is not known. "
+                        "Convert it to 8 or 16 bits, or store an array of floats in [0, 1] as .npy."
+                    )
+                return np.asarray(image.convert("L" if image.mode in ("1", "L", "LA") else "RGB"))
+    except ZooError:
+        raise
+    except (OSError, EOFError, ValueError, SyntaxError, Image.DecompressionBombError, Warning) as err:
+        raise ZooError(f"{path} is not a readable image: {err}. Remove or replace it.") from err
+
+
+def _as_gray(array: np.ndarray) -> np.ndarray:
+    from PIL import Image  # slow to import
+
+    return array if array.ndim == 2 else np.asarray(Image.fromarray(array).convert("L"))
+
+
+def _as_rgb(array: np.ndarray) -> np.ndarray:
+    return array if array.ndim == 3 else np.repeat(array[..., None], 3, axis=-1)
+
+
+def _size(array: np.ndarray) -> str:
+    return f"{array.shape[0]} x {array.shape[1]}"
