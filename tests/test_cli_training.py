@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tiny_zoo
 import torch
+from small_runs import SMALL, fit
 
 import wsl
 from wsl.cli import main
@@ -24,7 +25,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Checkpoint directory"),
     pytest.mark.filterwarnings("ignore:Experiment logs directory"),
 ]
-SMALL = ["--model.encoder.channels", "8", "--model.encoder.layers", "1", "--trainer.accelerator", "cpu"]
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "disabled")
     return tmp_path
-
-
-def fit(zoo_path, *options, name="a", epochs=2):
-    data = ["--data", "ZooDataModule", "--data.path", zoo_path, "--data.batch_size", "16"]
-    limit = ["--trainer.max_epochs", str(epochs)]
-    return main(["fit", "--model", "INRClassification", *data, *SMALL, *limit, "--name", name, *options])
 
 
 def python(*arguments):
@@ -96,37 +90,6 @@ def test_training_goes_on_from_last(zoo_path, folder, monkeypatch):
     assert equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
     assert equal(weights(kept / "best.ckpt"), weights(whole / "best.ckpt"))
     assert learning_curves(kept.parent)["train/loss"][0].tolist() == [1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--model.encoder", "wsl.encoders.Nope"], "model.encoder: there is no class wsl.encoders.Nope"),
-        (["--model.encoder", "torch.nn.Linear"], "torch.nn.Linear is no Encoder"),
-        (["--model", "Nope"], "model: there is no class Nope"),
-        (["--model.encoder.channels", "many"], "model.encoder.channels: expected int, got many"),
-        (["--model.encoder.width", "3"], "there is no option width"),
-        (["--data.path", "none.h5"], "python -m wsl zoo build"),
-        (["--data.label", "digit"], "no metadata column 'digit'"),
-        (["--data.label", "score"], "does not number classes"),
-        (["--trainer.speed", "9"], "unrecognized arguments: --trainer.speed"),
-        (["--config", "none.yaml"], "there is no file"),
-        (["--ckpt_path", "last"], "there is no checkpoint runs/a/checkpoints/last.ckpt"),
-    ],
-    ids=lambda value: value[-1] if isinstance(value, list) else "",
-)
-def test_faulty_input_is_one_paragraph_and_writes_nothing(zoo_path, folder, capsys, arguments, message):
-    assert fit(zoo_path, *arguments) == 2
-    text = capsys.readouterr().err.strip()
-    assert message in text and "\n\n" not in text and "Traceback" not in text and len(text) < 700
-    assert not list(folder.iterdir())
-
-
-def test_configuration_with_an_unknown_class(zoo_path, folder, capsys):
-    text = "model:\n  class_path: wsl.tasks.Nope\ndata:\n  class_path: wsl.data.ZooDataModule\n"
-    (folder / "c.yaml").write_text(text)
-    assert main(["fit", "--config", "c.yaml"]) == 2
-    assert "model: there is no class wsl.tasks.Nope" in capsys.readouterr().err
 
 
 def test_a_run_is_not_overwritten_nor_mixed_up(zoo_path, folder, capsys):

@@ -26,6 +26,10 @@ REASONS = (
 )
 
 
+# what a class says of its arguments, within jsonargparse's report of all types that an option may have
+UNION = re.compile(r"Errors:\s+- (.*?)\n\s*- Expected a <class 'NoneType'>", re.DOTALL)
+
+
 class CommandError(ValueError):
     """A command's arguments are at fault."""
 
@@ -33,7 +37,11 @@ class CommandError(ValueError):
 def describe_failure(error: BaseException) -> str | None:
     """The message for a fault of the input, on one paragraph; ``None`` for any other exception."""
     if isinstance(error, argparse.ArgumentError):
-        return _condense(str(error))
+        return condense(str(error))
+    if isinstance(
+        error, UnicodeDecodeError
+    ):  # of configuration files: other text is read with its own errors
+        return f"a configuration file is no text in UTF-8 ({error}). Give a YAML file with --config."
     if isinstance(error, (CommandError, *_imported_faults())):
         return str(error)
     return None
@@ -47,7 +55,7 @@ def _imported_faults() -> list[type[BaseException]]:
     return found
 
 
-def _condense(message: str) -> str:
+def condense(message: str) -> str:
     """jsonargparse's message in one paragraph: the option, what is wrong with it, the way out."""
     keys = re.findall(r'Parser key "([^"]+)"', message)
     option = ".".join(dict.fromkeys(keys))
@@ -55,6 +63,8 @@ def _condense(message: str) -> str:
         if match := re.search(pattern, message):
             reason = text.format(*match.groups())
             return f"{option}: {reason}. {ADVICE}" if option else f"{reason}. {ADVICE}"
-    words = re.sub(r"\s+", " ", message).strip().removesuffix(".")
+    if match := UNION.search(message):
+        message = match[1]
+    words = re.sub(r"\s+", " ", message).strip().rstrip(".!")
     shown = words if len(words) <= LONGEST else words[:LONGEST].rsplit(" ", 1)[0] + " …"
     return f"{shown}. {ADVICE}"

@@ -17,8 +17,9 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
 from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
-from wsl.cli.failures import CommandError
+from wsl.cli.failures import CommandError, condense, describe_failure
 from wsl.data import BaseDataModule
 from wsl.tasks import BaseTask
 from wsl.tasks.callbacks import EpochLog, PredictionTable
@@ -87,6 +88,7 @@ class TaskCLI(LightningCLI):
     def _parse_ckpt_path(self) -> None:
         """Resolve the run's folder and checkpoint. The model always comes from the configuration."""
         config = self.config[self.config.subcommand]
+        check_options(config)
         if config.name is None:
             # processes that Lightning starts for the same run inherit its name
             inherited = os.environ.get("WSL_RUN_NAME") if "LOCAL_RANK" in os.environ else None
@@ -103,14 +105,33 @@ class TaskCLI(LightningCLI):
         if threads is not None:
             torch.set_num_threads(threads)
 
+    def instantiate_classes(self) -> None:
+        try:
+            super().instantiate_classes()
+        except (ValueError, MisconfigurationException) as err:
+            if describe_failure(err) is not None:
+                raise
+            raise CommandError(condense(str(err))) from err
+
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        """Whatever is at fault must fail before anything is written."""
         self._check_hyperparameters()
-        self.datamodule.setup(self.subcommand)  # faulty data must fail before anything is written
-        self.model.outputs(self.datamodule)
+        self.datamodule.check(self.subcommand)
+        self.model.rehearse(self.datamodule)
+        monitor = self.config[self.subcommand].monitor
+        if self.model.metrics and monitor not in self.model.metrics:
+            raise CommandError(f"monitor is {monitor}; choose one of {', '.join(self.model.metrics)}.")
         given = self._get(self.config_init, "trainer").get("logger")
-        if given is None:
-            kwargs["logger"] = default_loggers(self.folder) if self.subcommand == "fit" else False
-        return super().instantiate_trainer(**kwargs)
+        trainer = super().instantiate_trainer(**kwargs, **({"logger": False} if given is None else {}))
+        if self.subcommand == "fit":
+            if trainer.max_epochs == trainer.max_steps == -1:
+                raise CommandError(
+                    "the run has no end, and its learning-rate schedule needs one. "
+                    "Set trainer.max_epochs or trainer.max_steps."
+                )
+            if given is None:
+                trainer.loggers = default_loggers(self.folder)
+        return trainer
 
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:
         options = self.config[self.subcommand]
@@ -207,6 +228,20 @@ def run_config(command: str, options: Sequence[str]) -> list[str]:
             "or give --config and --ckpt_path."
         )
     return ["--config", str(path), *([] if "--ckpt_path" in named else ["--ckpt_path", "best"])]
+
+
+def check_options(options: Any) -> None:
+    """Raise CommandError for options of a run that cannot be followed."""
+    name, runs = options.name, Path(options.runs)
+    if name is not None and (not name.strip() or ".." in Path(name).parts or Path(name).is_absolute()):
+        raise CommandError(f"name is {name!r}; it names the run's folder in {runs}, e.g. --name mine.")
+    existing = next(path for path in (runs, *runs.parents) if path.exists())
+    if not existing.is_dir():
+        raise CommandError(f"runs is {runs}, but {existing} is no folder. Choose another one with --runs.")
+    for option, least in (("threads", 1), ("patience", 0)):
+        value = options[option]
+        if value is not None and value < least:
+            raise CommandError(f"{option} is {value}; expected at least {least}, or null.")
 
 
 def checkpoint_path(given: str | None, folder: Path, command: str) -> str | None:

@@ -13,12 +13,19 @@ from wsl.spec import WeightSpec
 from wsl.zoo import ForwardDefinition, Zoo
 
 
+MOST_CLASSES = 1_000_000
+
+
 class DataError(ValueError):
     """The data of a run are missing, or do not fit what the run asks of them."""
 
 
 class BaseDataModule(pl.LightningDataModule):
     """What every task may ask of its data, available after ``setup``."""
+
+    def check(self, stage: str) -> None:
+        """Raise what would stop a run of ``fit``, ``validate``, ``test`` or ``predict``, before it starts."""
+        self.setup(stage)
 
     @property
     def spec(self) -> WeightSpec:
@@ -81,11 +88,14 @@ class ZooDataModule(BaseDataModule):
         predict_split: str = "test",
     ) -> None:
         super().__init__()
-        if batch_size < 1 or num_workers < 0:
-            raise DataError(
-                f"batch_size is {batch_size} and num_workers {num_workers}; "
-                "expected at least 1 and at least 0."
-            )
+        for name, value, least in (
+            ("batch_size", batch_size, 1),
+            ("eval_batch_size", eval_batch_size, 1),
+            ("num_workers", num_workers, 0),
+            ("seed", seed, 0),
+        ):
+            if value is not None and value < least:
+                raise DataError(f"{name} is {value}; expected at least {least}.")
         self.path, self.label = str(path), label
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
         self.augmentations = tuple(augmentations)
@@ -93,7 +103,6 @@ class ZooDataModule(BaseDataModule):
         self._zoo: Zoo | None = None
         self._statistics: WeightStatistics | None = None
         self._labels: np.ndarray | None = None
-        self._fit_state: dict[str, Any] = {}
 
     def setup(self, stage: str) -> None:
         if self._zoo is not None:
@@ -101,6 +110,12 @@ class ZooDataModule(BaseDataModule):
         zoo = Zoo.open(self.path)
         self._labels = _labels(zoo, self.label)
         self._zoo = zoo
+
+    def check(self, stage: str) -> None:
+        self.setup(stage)
+        splits = {"fit": ("train", "val"), "validate": ("val",), "predict": (self.predict_split,)}
+        for split in splits.get(stage, (stage,)):
+            self.rows(split)
 
     @property
     def zoo(self) -> Zoo:
@@ -138,7 +153,14 @@ class ZooDataModule(BaseDataModule):
                 f"{self.labels.dtype} values from {self.labels.min()} on.\n"
                 "  Classification needs whole numbers from 0; name another column with data.label."
             )
-        return int(self.labels.max()) + 1
+        classes = int(self.labels.max()) + 1
+        if not 1 < classes <= MOST_CLASSES:
+            raise DataError(
+                f"column {self.label!r} of {self.path} numbers its classes up to {classes - 1}, which makes "
+                f"{classes} of them; expected 2 to {MOST_CLASSES}.\n"
+                "  Name another column with data.label, or number the classes from 0 on."
+            )
+        return classes
 
     @property
     def fingerprint(self) -> str:
@@ -213,4 +235,9 @@ def _labels(zoo: Zoo, column: str) -> np.ndarray:
             "  Name one of them with data.label."
         )
     values = np.asarray(zoo.metadata[column])
+    if values.dtype.kind not in "iufb":
+        raise DataError(
+            f"column {column!r} of {zoo.path} holds text such as {str(values[0])!r}; expected numbers.\n"
+            "  Store the class of each network as a whole number from 0, or name another column with data.label."
+        )
     return values.astype(np.int64 if np.issubdtype(values.dtype, np.integer) else np.float32)

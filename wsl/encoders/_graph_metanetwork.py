@@ -45,6 +45,8 @@ class GraphMetanetwork(Encoder):
         probes: ProbeFeatures | None = None,
     ) -> None:
         super().__init__(spec, channels)
+        if layers < 0:
+            raise ValueError(f"a graph metanetwork needs at least 0 layers, got layers={layers}.")
         self.probes = probes
         self.canonical_signs = canonical_signs
         self.embedding = WeightEmbedding(channels, frequencies, 0 if probes is None else probes.channels)

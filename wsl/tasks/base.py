@@ -42,6 +42,9 @@ class BaseTask(pl.LightningModule):
         probes: number of inputs at which the encoder probes the networks.
     """
 
+    metrics: tuple[str, ...] = ()
+    """Names of what the task logs; none if it does not say."""
+
     def __init__(
         self,
         encoder: EncoderFactory,
@@ -93,19 +96,35 @@ class BaseTask(pl.LightningModule):
                 "wsl data module.\n"
                 "  Its encoder is built for the data's specification: pass datamodule=ZooDataModule(path)."
             )
-        record = {
-            "spec": str(data.spec),
-            "forward": data.forward_definition.to_dict() if data.forward_definition else None,
-            "outputs": self.outputs(data),
-            "zoo": data.fingerprint,
-            "version": wsl.__version__,
-        }
+        record = self._record_of(data)
         if self.encoder is not None:
             self._check_record(record, f"the data, {data.fingerprint}")
             return
         self._build(record)
         if not self.trainer.ckpt_path:
             self.set_statistics(data.statistics)
+
+    def rehearse(self, data: BaseDataModule) -> None:
+        """Build all that a run on ``data`` needs and drop it again; torch's random state stays as it is.
+
+        Raises:
+            TaskError: encoder, head, optimizer or schedule do not accept their arguments, or each other.
+            DataError: the data have nothing that this task can learn.
+        """
+        record = self._record_of(data)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                self._build(record)
+                self._factories["schedule"](self._factories["optimizer"](self.parameters()), 1)
+        except (TypeError, ValueError, RuntimeError) as err:  # what constructors raise on faulty arguments
+            if isinstance(err, TaskError):
+                raise
+            raise TaskError(
+                f"the model, its optimizer or its schedule cannot be built: {err}\n"
+                "  Correct the arguments under model."
+            ) from err
+        finally:
+            self.encoder, self.head, self._record = None, None, {}
 
     def outputs(self, data: BaseDataModule) -> int:
         """Number of values that the head gives for each network."""
@@ -163,6 +182,15 @@ class BaseTask(pl.LightningModule):
             )
         schedule = self._factories["schedule"](optimizer, int(steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _record_of(self, data: BaseDataModule) -> dict[str, Any]:
+        return {
+            "spec": str(data.spec),
+            "forward": data.forward_definition.to_dict() if data.forward_definition else None,
+            "outputs": self.outputs(data),
+            "zoo": data.fingerprint,
+            "version": wsl.__version__,
+        }
 
     def _build(self, record: dict[str, Any]) -> None:
         spec = WeightSpec.parse(record["spec"])

@@ -38,6 +38,8 @@ class INRClassification(BaseTask):
         TaskError: an argument that a checkpoint could not hold, or data of another architecture.
     """
 
+    metrics = tuple(f"{stage}/{name}" for stage in STAGES for name in ("loss", "accuracy"))
+
     def __init__(
         self,
         encoder: EncoderFactory = GraphMetanetwork,

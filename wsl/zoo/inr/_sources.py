@@ -200,8 +200,9 @@ def _read_image(path: Path) -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as image:
-                if getattr(image, "n_frames", 1) > 1:
-                    raise ZooError(f"{path} has {image.n_frames} frames. Store each as an image of its own.")
+                frames = getattr(image, "n_frames", 1)
+                if frames > 1:
+                    raise ZooError(f"{path} has {frames} frames. Store each as an image of its own.")
                 deep = image.mode == "I" and image.format in ("PNG", "PPM")  # these have 16 bits at most
                 if deep or image.mode.startswith("I;16"):
                     return np.asarray(image).astype(np.uint16)
