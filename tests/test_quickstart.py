@@ -1,4 +1,4 @@
-"""The main job: in small, every step, its products, and that a second call redoes nothing; whole, its bars."""
+"""The main job: in small, every step and its products, and a second call redoes nothing; whole, its bars."""
 
 import json
 
