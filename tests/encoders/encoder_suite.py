@@ -172,8 +172,10 @@ class EncoderSuite:
         if mean is not None and len(mean) == 1 and mean["fc1.weight"] != 0:
             mean = {**fine, **mean}
         std = {**fine, **(std or {})}
+        encoder = self.seeded(MLP)
         with pytest.raises(SpecError, match=message):
-            self.seeded(MLP).set_statistics(fine if mean is None else mean, std)
+            encoder.set_statistics(fine if mean is None else mean, std)
+        assert not encoder.mean.any() and (encoder.std == 1).all(), "refused, but half of it was kept"
 
     def test_bad_weights(self) -> None:
         encoder = self.seeded(MLP)

@@ -4,14 +4,14 @@ import pytest
 import torch
 from encoder_suite import CNN, MLP, EncoderSuite, largest_difference
 from hypothesis import assume, given, settings
-from torch import nn
+from torch import Tensor, nn
 
 import wsl
 from wsl.encoders import GraphMetanetwork
 from wsl.graph import GraphError
 from wsl.models import Siren, coordinate_grid
-from wsl.nn import InvariantHead, ProbeFeatures
-from wsl.spec import WeightSpec
+from wsl.nn import EquivariantHead, InvariantHead, ProbeFeatures
+from wsl.spec import SpecError, WeightSpec
 from wsl.testing import assert_equivariant, assert_invariant, random_specs, random_weights
 
 
@@ -111,15 +111,68 @@ def test_empty_batch() -> None:
     encoder = GraphMetanetwork(MLP, channels=4, layers=1)
     features = encoder({name: torch.zeros(0, *tensor.shape) for name, tensor in MLP.tensors.items()})
     assert features.nodes["h1"].shape == (0, 3, 4)
+    assert InvariantHead(MLP, 4, 3)(features).shape == (0, 3)
+    assert EquivariantHead(MLP, 4)(features)["fc2.weight"].shape == (0, 2, 3)
 
 
-def test_second_derivatives_are_refused_clearly() -> None:
-    encoder = GraphMetanetwork(MLP, channels=4, layers=1).double()
-    weights = {name: tensor.requires_grad_() for name, tensor in random_weights(MLP, 1).items()}
-    out = sum(nodes.sum() for nodes in encoder(weights).nodes.values())
-    (grad,) = torch.autograd.grad(out, weights["fc2.weight"], create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        grad.sum().backward()
+def test_second_derivatives() -> None:
+    encoder = GraphMetanetwork(MLP, channels=4, layers=2).double()
+    weights, direction = random_weights(MLP, 1), random_weights(MLP, 1, torch.Generator().manual_seed(1))
+
+    def slope(step: float) -> Tensor:
+        """The derivative along ``direction``, ``step`` further on."""
+        moved = {name: (w + step * direction[name]).requires_grad_() for name, w in weights.items()}
+        out = sum(nodes.square().sum() for nodes in encoder(moved).nodes.values())
+        grads = torch.autograd.grad(out, list(moved.values()), create_graph=True)
+        return sum((g * d).sum() for g, d in zip(grads, direction.values(), strict=True))
+
+    grads = torch.autograd.grad(slope(0.0), list(encoder.layers[0].parameters()))
+    start = [parameter.detach().clone() for parameter in encoder.layers[0].parameters()]
+    moves = [torch.randn_like(parameter) for parameter in start]
+    ends = []
+    for step in (1e-7, -1e-7):
+        with torch.no_grad():
+            for parameter, at, move in zip(encoder.layers[0].parameters(), start, moves, strict=True):
+                parameter.copy_(at + step * move)
+        ends.append(slope(0.0).item())
+    expected = (ends[0] - ends[1]) / 2e-7
+    found = sum((g * m).sum().item() for g, m in zip(grads, moves, strict=True))
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_autocast() -> None:
+    encoder, head = GraphMetanetwork(MLP, channels=8, layers=2), EquivariantHead(MLP, 8, scale=1.0)
+    weights = random_weights(MLP, 3, dtype=torch.float32)
+    exact = head(encoder(weights))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = head(encoder(weights))
+        sum(update.float().sum() for update in rounded.values()).backward()
+    assert all((exact[name] - rounded[name]).abs().max() < 0.1 for name in exact)
+    assert all(torch.isfinite(p.grad).all() for p in encoder.parameters() if p.grad is not None)
+    assert encoder.layers[0].edge.weight.grad.abs().max() > 0
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch's compiler
+def test_compiled_in_place() -> None:
+    encoder, head = GraphMetanetwork(MLP, channels=4, layers=1), EquivariantHead(MLP, 4)
+    weights = random_weights(MLP, 2, dtype=torch.float32)
+    before = head(encoder(weights))
+    encoder.compile(backend="eager")
+    after = head(encoder(weights))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_probes_of_another_architecture_are_refused() -> None:
+    spec, grid = _siren_spec(), coordinate_grid((4, 4))
+    with pytest.raises(SpecError, match="not of the architecture of the spec"):
+        ProbeFeatures(Siren(2, (5, 3), 1), spec, grid)
+    probes = ProbeFeatures(Siren(2, (5, 4), 1), spec, grid, probes=3)
+    other = wsl.trace(Siren(2, (5, 3), 1), grid)
+    with pytest.raises(SpecError, match="of another architecture than the encoder"):
+        GraphMetanetwork(other, channels=4, layers=1, probes=probes)
+    encoder = GraphMetanetwork(spec, channels=4, layers=1, probes=probes)
+    with pytest.raises(SpecError, match="of another architecture than the encoder"):
+        encoder.for_spec(other, probes)
 
 
 def _siren_spec() -> WeightSpec:

@@ -63,6 +63,7 @@ def test_gradcheck() -> None:
         return flat(update_edges(e, w, [t0, t1]))
 
     assert torch.autograd.gradcheck(function, [edges, weight, *terms])
+    assert torch.autograd.gradgradcheck(function, [edges, weight, *terms])
 
 
 @pytest.mark.parametrize("used", [(0,), (1,), (2,), (0, 2)])

@@ -74,20 +74,22 @@ class Encoder(nn.Module):
             SpecError: a block key is missing or extra, or a value is not finite, or a deviation is negative.
         """
         keys = [ref.key for ref in self.spec.blocks]
+        checked = {}
         for name, given in (("mean", mean), ("std", std)):
             if wrong := sorted(set(keys).symmetric_difference(given)):
                 raise SpecError(
                     f"{name} must hold one value for each block of the spec; missing or extra: {wrong}."
                 )
-            values = torch.tensor([float(given[key]) for key in keys])
+            values = torch.tensor([float(given[key]) for key in keys], dtype=torch.float64)
             bad = ~values.isfinite() | ((values < 0) & (name == "std"))
             if bad.any():
                 shown = {key: value.item() for key, value, b in zip(keys, values, bad, strict=True) if b}
                 raise SpecError(
                     f"{name} is not finite or is negative for {shown}; are there NaN weights in the split?"
                 )
-            self.get_buffer(name).copy_(values)
-        self.std[self.std == 0] = 1
+            checked[name] = values
+        self.mean.copy_(checked["mean"])
+        self.std.copy_(torch.where(checked["std"] == 0, 1, checked["std"]))
 
     def read(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Check ``weights`` and cut them into standardised blocks ``(B, *view)``, by block key.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from wsl.encoders._base import DeferredTensors, Encoder, WeightFeatures
 from wsl.graph import GraphBlock, graph_layout
 from wsl.nn import GraphState, MessagePassing, ProbeFeatures, WeightEmbedding, WeightReadout, canonical_signs
-from wsl.spec import WeightSpec
+from wsl.spec import SpecError, WeightSpec
 
 
 class GraphMetanetwork(Encoder):
@@ -30,6 +30,10 @@ class GraphMetanetwork(Encoder):
             flipped weights.
         probes: activations of the networks at learned inputs as further node features.
 
+    Raises:
+        SpecError: the probe features are of an architecture that is not ``spec``'s.
+        ValueError: no channels, or a negative number of layers or frequencies.
+
     Source: Lim et al. 2023 (arXiv:2312.04501), Kofinas et al. 2024 (arXiv:2403.12143); Fourier features of
     Zhou et al. 2023 (arXiv:2302.14040). Deviates as :class:`wsl.nn.MessagePassing` says.
     """
@@ -47,6 +51,8 @@ class GraphMetanetwork(Encoder):
         super().__init__(spec, channels)
         if layers < 0:
             raise ValueError(f"a graph metanetwork needs at least 0 layers, got layers={layers}.")
+        _check_probes(probes, spec)
+        self.layout = graph_layout(spec)
         self.probes = probes
         self.canonical_signs = canonical_signs
         self.embedding = WeightEmbedding(channels, frequencies, 0 if probes is None else probes.channels)
@@ -55,14 +61,13 @@ class GraphMetanetwork(Encoder):
 
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
         blocks, state = self.embed(weights)
-        layout = graph_layout(self.spec)
         for layer in self.layers:
-            state = layer(layout, state)
+            state = layer(self.layout, state)
         return self.features(blocks, state)
 
     def embed(self, weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], GraphState]:
         """Weights ``(B, *shape)`` to standardised graph blocks, and the state before message passing."""
-        layout = graph_layout(self.spec)
+        layout = self.layout
         if self.canonical_signs:
             weights = canonical_signs(self.spec, weights)
         values = self.read(weights)
@@ -72,7 +77,7 @@ class GraphMetanetwork(Encoder):
 
     def features(self, blocks: Mapping[str, Tensor], state: GraphState) -> WeightFeatures:
         """The state after message passing to features; those of weights are computed when they are read."""
-        layout = graph_layout(self.spec)
+        layout = self.layout
 
         def feature(block: GraphBlock) -> Tensor:
             if len(block.axes) > 1:
@@ -98,10 +103,27 @@ class GraphMetanetwork(Encoder):
         Args:
             spec: the specification of the other architecture.
             probes: probe features of the other architecture, with as many probes as this encoder's.
+
+        Raises:
+            SpecError: the probe features are of an architecture that is not ``spec``'s.
         """
+        _check_probes(probes, spec)
         twin = copy.copy(self)
         twin._modules, twin._buffers = self._modules.copy(), self._buffers.copy()
-        twin.spec, twin.probes = spec, probes
+        twin.spec, twin.layout, twin.probes = spec, graph_layout(spec), probes
         for name, fill in (("mean", 0.0), ("std", 1.0)):
             twin.register_buffer(name, self.get_buffer(name).new_full((len(spec.blocks),), fill))
         return twin
+
+
+def _check_probes(probes: ProbeFeatures | None, spec: WeightSpec) -> None:
+    if probes is not None and probes.spec != spec:
+        raise SpecError(
+            "the probe features are of another architecture than the encoder.\n"
+            f"  probes: {_shapes(probes.spec)}\n  encoder: {_shapes(spec)}\n"
+            "  Make them for this one: ProbeFeatures(module, spec, example_inputs)."
+        )
+
+
+def _shapes(spec: WeightSpec) -> dict[str, tuple[int, ...]]:
+    return {name: tensor.shape for name, tensor in spec.tensors.items()}

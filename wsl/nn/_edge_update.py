@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 _CHUNK_BYTES = 1 << 20
 
@@ -20,8 +19,12 @@ def update_edges(edges: Tensor, weight: Tensor, terms: list[Tensor]) -> tuple[Te
         terms: for every axis ``(B, n_a, C)``.
 
     Returns:
-        ``e'``, shaped as ``edges``, and for every axis the message ``(B, n_a, C)``.
+        ``e'``, shaped as ``edges``, and for every axis the message ``(B, n_a, C)``. Differentiable any number
+        of times. Under autocast all are of its type.
     """
+    if torch.is_autocast_enabled(edges.device.type):
+        kind = torch.get_autocast_dtype(edges.device.type)
+        edges, weight, terms = edges.to(kind), weight.to(kind), [term.to(kind) for term in terms]
     if len(terms) == 2:
         new, *messages = _EdgeUpdate.apply(edges, weight, *terms)
         return new, messages
@@ -66,13 +69,17 @@ class _EdgeUpdate(torch.autograd.Function):
         return new, message0, message1
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         edges, weight, new = ctx.saved_tensors
         grad_new, grad0, grad1 = grads
         count, n0, n1, channels = new.shape
         grad0 = new.new_zeros(count, n0, channels) if grad0 is None else grad0 / n1
         grad1 = new.new_zeros(count, n1, channels) if grad1 is None else grad1 / n0
+        if torch.is_grad_enabled():  # the gradients will be differentiated, so nothing may be in place
+            before = grad0.unsqueeze(2) + grad1.unsqueeze(1)
+            before = (before if grad_new is None else before + grad_new) * (new > 0)
+            grad_weight = edges.flatten(0, -2).T @ before.flatten(0, -2)
+            return before @ weight.T, grad_weight, before.sum(2), before.sum(1)
         grad_edges = torch.empty_like(new) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight)
         grad_term0, grad_term1 = torch.empty_like(grad0), torch.empty_like(grad1)

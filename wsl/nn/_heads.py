@@ -1,5 +1,6 @@
 """Heads: from features of weights and neurons to a vector, or to an update of the weights."""
 
+import math
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -67,7 +68,8 @@ class InvariantHead(nn.Module):
         ]
         for ref in self.spec.blocks:
             tensor = features.tensors[ref.key]
-            parts.append(tensor.reshape(len(tensor), -1, tensor.shape[-1]).mean(1))
+            entries = math.prod(ref.block.view)
+            parts.append(tensor.reshape(len(tensor), entries, tensor.shape[-1]).mean(1))
         return torch.cat(parts, dim=-1)
 
     def forward(self, features: Features) -> Tensor:

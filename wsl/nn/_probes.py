@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from wsl.nn._probe_sites import Recorder, Site, find_sites
-from wsl.spec import WeightSpec
+from wsl.spec import SpecError, WeightSpec
 
 _log = logging.getLogger(__name__)
 _MARGIN = 0.02
@@ -36,6 +36,7 @@ class ProbeFeatures(nn.Module):
     ``channels = probes``; dimensions of a module output besides samples and neurons (pixels) are averaged.
 
     Raises:
+        SpecError: the module has not the tensors that the specification names.
         ValueError: no inputs, or no axis that can be probed.
 
     Source: Kofinas et al. 2024, section 4 (arXiv:2403.12143). Deviates: bounded inputs; probes of any module.
@@ -56,6 +57,7 @@ class ProbeFeatures(nn.Module):
                 "probing needs probes >= 1 and example inputs with samples along dimension 0, "
                 f"got probes={probes} and shapes {[tuple(x.shape) for x in examples]}."
             )
+        _check_module(module, spec)
         self.spec = spec
         self.channels = probes
         self.inputs = nn.ParameterList()
@@ -112,6 +114,18 @@ class ProbeFeatures(nn.Module):
         with Recorder(self._template[0]) as outputs, torch.no_grad():
             functional_call(self._template[0], {**constants, **network}, tuple(double))
         return outputs
+
+
+def _check_module(module: nn.Module, spec: WeightSpec) -> None:
+    stored = module.state_dict()
+    given = {name: tuple(stored[name].shape) if name in stored else None for name in spec.tensors}
+    wanted = {name: tensor.shape for name, tensor in spec.tensors.items()}
+    if given != wanted:
+        raise SpecError(
+            "the module to probe is not of the architecture of the spec.\n"
+            f"  spec: {wanted}\n  module: {given}\n"
+            "  Give the module that the spec was traced from, or another one of the same architecture."
+        )
 
 
 def _pool(output: Tensor, dim: int) -> Tensor:
