@@ -45,6 +45,13 @@ def run(arguments: Sequence[str]) -> int:
     for path in made:
         sys.stdout.write(f"{path}\n")
     if (folder / "test.json").is_file():
-        metrics = json.loads((folder / "test.json").read_text())
-        sys.stdout.write("  ".join(f"{name} {value:.4f}" for name, value in sorted(metrics.items())) + "\n")
+        sys.stdout.write(_metrics(folder / "test.json") + "\n")
     return 0
+
+
+def _metrics(path: Path) -> str:
+    try:
+        metrics = {name: float(value) for name, value in json.loads(path.read_text("utf-8")).items()}
+    except (ValueError, TypeError, AttributeError) as err:
+        raise ReportError(f"{path} does not read as metrics ({err}). Test the run anew.") from err
+    return "  ".join(f"{name} {value:.4f}" for name, value in sorted(metrics.items()))

@@ -217,8 +217,10 @@ class BaseTask(pl.LightningModule):
     def _check_record(self, record: dict[str, Any], source: str) -> None:
         for key in ("spec", "outputs"):
             if record[key] != self._record[key]:
+                ours, theirs = str(self._record[key]).splitlines(), str(record[key]).splitlines()
                 raise TaskError(
                     f"the model was built for another {key} than {source} has.\n"
-                    f"  model: {self._record[key]}\n  given: {record[key]}\n"
+                    f"  model: {'; '.join(line for line in ours if line not in theirs)}\n"
+                    f"  given: {'; '.join(line for line in theirs if line not in ours)}\n"
                     "  Train a model on this data, or give it data of its own architecture."
                 )
