@@ -14,6 +14,7 @@ os.environ["WANDB_ERROR_REPORTING"] = "false"
 
 import numpy as np
 import pytest
+import tiny_zoo
 import torch
 from hypothesis import settings
 
@@ -26,6 +27,20 @@ settings.load_profile("repeatable")
 def repository() -> Path:
     """The root of the source tree, where ``configs/`` and ``README.md`` are."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def zoo_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small zoo, for tests that only read it."""
+    return str(tiny_zoo.build(tmp_path_factory.mktemp("zoo") / "tiny.h5").path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder, without Weights & Biases."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    return tmp_path
 
 
 @pytest.fixture(scope="session", autouse=True)

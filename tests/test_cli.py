@@ -1,37 +1,16 @@
 """The command line but training: usage, zoos, specifications, exit codes and messages."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tiny_zoo
+from small_runs import python
 
-import wsl
 from wsl.cli import COMMANDS, main
 from wsl.zoo import Zoo
 
 pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning")
-
-
-@pytest.fixture(scope="module")
-def zoo_path(tmp_path_factory):
-    return str(tiny_zoo.build(tmp_path_factory.mktemp("zoo") / "tiny.h5").path)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    return tmp_path
-
-
-def python(*arguments):
-    """A fresh process that finds the package in any folder."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(wsl.__file__).parents[1])}
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
 
 
 def test_zoo_info_and_verify(zoo_path, folder, capsys):
@@ -87,6 +66,13 @@ def test_report_of_nothing(folder, capsys):
     (folder / "empty").mkdir()
     assert main(["report", "none"]) == main(["report", "empty"]) == 2
     assert "python -m wsl fit" in capsys.readouterr().err
+    metrics = folder / "empty" / "metrics" / "version_0"
+    metrics.mkdir(parents=True)
+    (metrics / "metrics.csv").write_text("epoch,val/accuracy\n0,0.5\n")
+    for content in ("{", "[1]", '{"test/loss": "low"}'):
+        (folder / "empty" / "test.json").write_text(content)
+        assert main(["report", "empty"]) == 2
+        assert "does not read as metrics" in capsys.readouterr().err
 
 
 def test_usage(capsys):

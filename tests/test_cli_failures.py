@@ -12,18 +12,6 @@ from wsl.zoo import ShardedBuild, split_by_model
 pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning")
 
 
-@pytest.fixture(scope="module")
-def zoo_path(tmp_path_factory):
-    return str(tiny_zoo.build(tmp_path_factory.mktemp("zoo") / "tiny.h5").path)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -54,6 +42,8 @@ def folder(tmp_path, monkeypatch):
         (["--runs", __file__], "is no folder"),
         (["--config", "none.yaml"], "there is no file"),
         (["--ckpt_path", "last"], "there is no checkpoint runs/a/checkpoints/last.ckpt"),
+        (["--trainer.max_epoch", "2"], "unrecognized arguments: --trainer.max_epoch"),
+        (["--runs", "/proc/nowhere"], "/proc/nowhere"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
@@ -62,6 +52,23 @@ def test_faulty_input_is_one_paragraph_and_writes_nothing(zoo_path, folder, caps
     text = capsys.readouterr().err.strip()
     assert message in text and "\n\n" not in text and "Traceback" not in text and len(text) < 700
     assert not list(folder.iterdir())
+
+
+def test_evaluation_of_nothing(folder, capsys):
+    for command in ("validate", "test", "predict"):
+        assert main([command]) == 2
+        assert "give --name NAME" in capsys.readouterr().err
+
+
+def test_wandb_that_does_not_start_leaves_nothing(zoo_path, folder, capsys, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "nonsense")
+    assert fit(zoo_path) == 2
+    assert "WANDB_MODE is 'nonsense'" in capsys.readouterr().err
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setattr("wandb.init", lambda **_: 1 / 0)
+    assert fit(zoo_path) == 2
+    assert "Log in with `wandb login`" in capsys.readouterr().err
+    assert not (folder / "runs" / "a").exists()
 
 
 def test_configuration_with_an_unknown_class(zoo_path, folder, capsys):

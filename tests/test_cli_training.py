@@ -1,18 +1,12 @@
 """Training by the command line: a run's files, faulty input, and runs that go on where they stopped."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-import tiny_zoo
 import torch
-from small_runs import SMALL, fit
+from small_runs import SMALL, fit, python
 
-import wsl
 from wsl.cli import main
 from wsl.cli.training import checkpoint_path, differences, run_config
 from wsl.report import learning_curves, read_predictions
@@ -25,24 +19,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Checkpoint directory"),
     pytest.mark.filterwarnings("ignore:Experiment logs directory"),
 ]
-
-
-@pytest.fixture(scope="module")
-def zoo_path(tmp_path_factory):
-    return str(tiny_zoo.build(tmp_path_factory.mktemp("zoo") / "tiny.h5").path)
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    return tmp_path
-
-
-def python(*arguments):
-    """A fresh process that finds the package in any folder."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(wsl.__file__).parents[1])}
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
 
 
 def weights(path):
@@ -92,6 +68,37 @@ def test_training_goes_on_from_last(zoo_path, folder, monkeypatch):
     assert learning_curves(kept.parent)["train/loss"][0].tolist() == [1, 2, 3]
 
 
+def test_nothing_is_done_for_a_run_that_is_done(zoo_path, folder, caplog):
+    assert fit(zoo_path) == 0
+    run = folder / "runs" / "a"
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    again = ["fit", "--config", "runs/a/config.yaml", "--name", "a", "--ckpt_path", "last"]
+    with caplog.at_level("INFO", logger="wsl"):
+        assert main(again) == 0
+    assert "2 of 2 epochs are done" in caplog.text
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert main([*again, "--trainer.max_epochs", "3"]) == 0
+    assert learning_curves(run)["train/loss"][0].tolist() == [1, 2, 3]
+
+
+@pytest.mark.filterwarnings(
+    "ignore:Be aware that when using `ckpt_path`, callbacks"
+)  # Lightning, of patience
+def test_early_stopping_is_not_undone_by_going_on(zoo_path, folder, caplog):
+    stop = ["--patience", "0", "--mode", "min", "--monitor", "val/accuracy"]
+    assert fit(zoo_path, *stop, epochs=9) == 0
+    trained = learning_curves(folder / "runs" / "a")["train/loss"][0].tolist()
+    assert len(trained) < 9
+    with caplog.at_level("INFO", logger="wsl"):
+        assert fit(zoo_path, *stop, "--ckpt_path", "last", epochs=9) == 0
+    assert "early stopping ended it" in caplog.text
+    assert learning_curves(folder / "runs" / "a")["train/loss"][0].tolist() == trained
+    more = str(len(trained) + 1)
+    free = [*stop, "--patience", "null", "--trainer.max_epochs", more]
+    assert fit(zoo_path, *free, "--ckpt_path", "last") == 0
+    assert len(learning_curves(folder / "runs" / "a")["train/loss"][0]) == len(trained) + 1
+
+
 def test_a_run_is_not_overwritten_nor_mixed_up(zoo_path, folder, capsys):
     assert fit(zoo_path, epochs=1) == 0
     before = weights("runs/a/checkpoints/last.ckpt")
@@ -106,10 +113,31 @@ def test_a_run_is_not_overwritten_nor_mixed_up(zoo_path, folder, capsys):
     assert equal(weights("runs/a/checkpoints/last.ckpt"), before)
 
 
-def test_a_broken_checkpoint(zoo_path, folder, capsys):
-    (folder / "bad.ckpt").write_bytes(b"no checkpoint")
+@pytest.mark.parametrize(
+    "content",
+    [b"no checkpoint", {"state_dict": {}}, {"state_dict": {}, "hyper_parameters": {}}, [1]],
+    ids=["text", "weights", "hyperparameters", "list"],
+)
+def test_a_broken_checkpoint(zoo_path, folder, capsys, content):
+    if isinstance(content, bytes):
+        (folder / "bad.ckpt").write_bytes(content)
+    else:
+        torch.save(content, "bad.ckpt")
     assert fit(zoo_path, "--ckpt_path", "bad.ckpt") == 2
     assert "bad.ckpt is no checkpoint" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["bad.ckpt"]
+
+
+def test_an_untrained_model_is_not_evaluated(zoo_path, folder, capsys):
+    assert fit(zoo_path, epochs=1) == 0
+    tested = ["test", "--config", "runs/a/config.yaml"]
+    assert main(tested) == 0
+    first = (folder / "runs" / "a" / "test.json").read_text()
+    assert main(["test", "--name", "a", "--ckpt_path", "best"]) == 0
+    assert (folder / "runs" / "a" / "test.json").read_text() == first
+    assert main([*tested, "--name", "b"]) == 2
+    assert "there is no checkpoint runs/b/checkpoints/best.ckpt" in capsys.readouterr().err
+    assert not (folder / "runs" / "b").exists()
 
 
 def test_offline_logging_to_weights_and_biases(zoo_path, folder, monkeypatch):
@@ -129,9 +157,8 @@ def test_differences_ignore_what_one_side_leaves_out():
 def test_run_config_is_read_only_when_nothing_else_says_the_model(folder):
     (folder / "runs" / "a").mkdir(parents=True)
     (folder / "runs" / "a" / "config.yaml").write_text("")
-    best = ["--config", "runs/a/config.yaml", "--ckpt_path", "best"]
-    assert run_config("test", ["--name", "a"]) == run_config("test", ["--name=a"]) == best
-    assert run_config("test", ["--name", "a", "--ckpt_path", "last"]) == best[:2]
+    found = ["--config", "runs/a/config.yaml"]
+    assert run_config("test", ["--name", "a"]) == run_config("test", ["--name=a"]) == found
     assert run_config("fit", ["--name", "a"]) == run_config("test", ["--name", "a", "--config", "c"]) == []
     with pytest.raises(ValueError, match="there is no run 'b'"):
         run_config("test", ["--name", "b"])
@@ -143,11 +170,14 @@ def test_checkpoint_paths(tmp_path):
     assert checkpoint_path(None, tmp_path, "fit") is None
     (saved / "last.ckpt").touch()
     assert checkpoint_path("last", tmp_path, "fit") == str(saved / "last.ckpt")
-    assert checkpoint_path(None, tmp_path, "test") is None
     with pytest.raises(ValueError, match="has checkpoints already"):
         checkpoint_path(None, tmp_path, "fit")
     with pytest.raises(ValueError, match=r"checkpoints of the run .*last\.ckpt"):
         checkpoint_path("best", tmp_path, "test")
+    with pytest.raises(ValueError, match="train it first"):
+        checkpoint_path(None, tmp_path, "test")
+    (saved / "best.ckpt").touch()
+    assert checkpoint_path(None, tmp_path, "predict") == str(saved / "best.ckpt")
 
 
 @pytest.mark.slow

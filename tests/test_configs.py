@@ -4,7 +4,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-import tiny_zoo
 import yaml
 
 from wsl.cli import main
@@ -30,11 +29,6 @@ def printed(capsys, *arguments):
         main([*arguments, "--print_config"])
     assert stop.value.code == 0
     return yaml.safe_load(capsys.readouterr().out)
-
-
-@pytest.fixture(scope="module")
-def zoo_path(tmp_path_factory):
-    return str(tiny_zoo.build(tmp_path_factory.mktemp("zoo") / "tiny.h5").path)
 
 
 def test_every_file_is_known_to_these_tests():

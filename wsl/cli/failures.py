@@ -1,6 +1,7 @@
 """Which exceptions are faults of the input, and how they read on one paragraph."""
 
 import argparse
+import errno
 import re
 import sys
 
@@ -13,8 +14,15 @@ FAULTS = {
     "wsl.report": ("ReportError",),
     "wsl.trace": ("TraceError",),
 }
-ADVICE = "Correct it on the command line or in the configuration file; --help lists what there is."
+ADVICE = (
+    "Correct it on the command line or in the configuration file; --help lists what there is, and "
+    "--OPTION.help CLASS what a class takes."
+)
 LONGEST = 500
+UNWRITABLE = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOENT,
+    errno.ENOSPC,
+)  # fmt: skip
 REASONS = (
     (r"module '(\S+)' has no attribute '(\S+)'", "there is no class {}.{}"),
     (r"No module named '(\S+)'", "there is no module {}"),
@@ -42,6 +50,11 @@ def describe_failure(error: BaseException) -> str | None:
         error, UnicodeDecodeError
     ):  # of configuration files: other text is read with its own errors
         return f"a configuration file is no text in UTF-8 ({error}). Give a YAML file with --config."
+    if isinstance(error, OSError) and error.filename and error.errno in UNWRITABLE:
+        return (
+            f"{error.filename} cannot be used: {error.strerror}. "
+            "Choose another folder, make room, or fix the permissions."
+        )
     if isinstance(error, (CommandError, *_imported_faults())):
         return str(error)
     return None

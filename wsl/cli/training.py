@@ -3,10 +3,11 @@
 import json
 import logging
 import os
+import shutil
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,13 +29,19 @@ from wsl.tasks.files import write_text
 logger = logging.getLogger(__name__)
 
 COMMANDS = ("fit", "validate", "test", "predict")
+WANDB_MODES = ("offline", "online", "disabled")
 CHECKPOINTS = ("best", "last")
+CHECKPOINT_KEYS = ("hyper_parameters", "wsl", "loops", "pytorch-lightning_version")
 DEFAULTS = {
     "max_epochs": 60,
     "deterministic": True,
     "log_every_n_steps": 1,
     "enable_model_summary": False,
 }
+
+
+class AlreadyTrainedError(Exception):
+    """There is nothing left to do for the run that was to be continued."""
 
 
 class SaveRunConfig(SaveConfigCallback):
@@ -129,6 +136,8 @@ class TaskCLI(LightningCLI):
                     "the run has no end, and its learning-rate schedule needs one. "
                     "Set trainer.max_epochs or trainer.max_steps."
                 )
+            if self._stored and (reason := finished(self._stored, trainer)):
+                raise AlreadyTrainedError(f"{self.folder} is trained already: {reason}.")
             if given is None:
                 trainer.loggers = default_loggers(self.folder)
         return trainer
@@ -149,10 +158,12 @@ class TaskCLI(LightningCLI):
 
     def _check_hyperparameters(self) -> None:
         path = self._get(self.config_init, "ckpt_path")
+        self._stored: dict[str, Any] = {}
         if path is None:
             return
         try:
-            stored = torch.load(path, weights_only=True, map_location="cpu")["hyper_parameters"]
+            self._stored = torch.load(path, weights_only=True, map_location="cpu")
+            stored, *_ = (self._stored[key] for key in CHECKPOINT_KEYS)
         except Exception as err:  # whatever reading an arbitrary file raises
             raise CommandError(
                 f"{path} is no checkpoint of `python -m wsl fit`, or it is damaged ({type(err).__name__})."
@@ -191,23 +202,23 @@ def run(arguments: Sequence[str]) -> int:
     # what Lightning's own code raises under torch 2.13, and says of a folder that a resumed run uses again
     warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
     warnings.filterwarnings("ignore", message=".*Checkpoint directory .* exists and is not empty")
-    TaskCLI(
-        BaseTask,
-        BaseDataModule,
-        save_config_callback=SaveRunConfig,
-        save_config_kwargs={"save_to_log_dir": False},
-        trainer_defaults=dict(DEFAULTS),
-        seed_everything_default=0,
-        parser_kwargs={
-            "exit_on_error": False,
-            "prog": "python -m wsl",
-            **{name: {"exit_on_error": False} for name in COMMANDS},
-        },
-        subclass_mode_model=True,
-        subclass_mode_data=True,
-        auto_configure_optimizers=False,
-        args=[command, *run_config(command, options), *options],
-    )
+    settings = {"exit_on_error": False, "allow_abbrev": False}
+    try:
+        TaskCLI(
+            BaseTask,
+            BaseDataModule,
+            save_config_callback=SaveRunConfig,
+            save_config_kwargs={"save_to_log_dir": False},
+            trainer_defaults=dict(DEFAULTS),
+            seed_everything_default=0,
+            parser_kwargs={"prog": "python -m wsl", **settings, **dict.fromkeys(COMMANDS, settings)},
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            auto_configure_optimizers=False,
+            args=[command, *run_config(command, options), *options],
+        )
+    except AlreadyTrainedError as done:
+        logger.info("%s", done)
     return 0
 
 
@@ -217,8 +228,13 @@ def run_config(command: str, options: Sequence[str]) -> list[str]:
     So ``test --name NAME`` is enough after ``fit --name NAME``.
     """
     named = {option.split("=")[0] for option in options}
-    if command == "fit" or named & {"-c", "--config", "--model", "-h", "--help"} or "--name" not in named:
+    if command == "fit" or named & {"-c", "--config", "--model", "-h", "--help"}:
         return []
+    if "--name" not in named:
+        raise CommandError(
+            f"{command} needs to know what was trained: give --name NAME for a run of `python -m wsl fit`, "
+            "or --config and --ckpt_path."
+        )
     values = _values(options)
     path = Path(values.get("--runs", "runs")) / values["--name"] / "config.yaml"
     if not path.is_file():
@@ -227,7 +243,7 @@ def run_config(command: str, options: Sequence[str]) -> list[str]:
             f"`python -m wsl fit --config CONFIG --name {values['--name']}`, "
             "or give --config and --ckpt_path."
         )
-    return ["--config", str(path), *([] if "--ckpt_path" in named else ["--ckpt_path", "best"])]
+    return ["--config", str(path)]
 
 
 def check_options(options: Any) -> None:
@@ -245,14 +261,16 @@ def check_options(options: Any) -> None:
 
 
 def checkpoint_path(given: str | None, folder: Path, command: str) -> str | None:
-    """The file that ``best``, ``last`` or a path means for a run.
+    """The file that ``best``, ``last`` or a path means for a run; ``best``, if a trained model is to be used.
 
     Raises:
         CommandError: it does not exist, or training would start over in the folder of a run.
     """
     saved = folder / "checkpoints"
+    if given is None and command != "fit":
+        given = "best"
     if given is None:
-        if command == "fit" and any(saved.glob("*.ckpt")):
+        if any(saved.glob("*.ckpt")):
             raise CommandError(
                 f"the run {folder} has checkpoints already. "
                 "Continue it with --ckpt_path last, or train another one under another --name."
@@ -261,11 +279,31 @@ def checkpoint_path(given: str | None, folder: Path, command: str) -> str | None
     path = saved / f"{given}.ckpt" if given in CHECKPOINTS else Path(given)
     if not path.is_file():
         found = ", ".join(sorted(str(p) for p in saved.glob("*.ckpt"))) or "none"
+        way_out = "leave --ckpt_path out to start from new weights" if command == "fit" else "train it first"
         raise CommandError(
             f"there is no checkpoint {path}; checkpoints of the run {folder}: {found}. "
-            "Check --name and --runs, or leave --ckpt_path out to start from new weights."
+            f"Check --name and --runs, or {way_out}."
         )
     return str(path)
+
+
+def finished(stored: Mapping[str, Any], trainer: Trainer) -> str | None:
+    """Why a checkpoint's run has nothing left to train under ``trainer``, or ``None`` if it has."""
+    stopped = [
+        state["stopped_epoch"]
+        for name, state in stored.get("callbacks", {}).items()
+        if name.startswith("EarlyStopping") and state["stopped_epoch"]
+    ]
+    if stopped and trainer.early_stopping_callback is not None:
+        return f"early stopping ended it in epoch {stopped[0] + 1}; --patience null trains on"
+    epochs = stored["loops"]["fit_loop"]["epoch_progress"]["current"]["processed"]
+    for limit, done, unit in (
+        (trainer.max_epochs, epochs, "epochs"),
+        (trainer.max_steps, stored["global_step"], "steps"),
+    ):
+        if limit is not None and 0 <= limit <= done:
+            return f"{done} of {limit} {unit} are done; --trainer.max_{unit} with a larger number trains on"
+    return None
 
 
 def differences(stored: dict[str, Any], given: dict[str, Any], prefix: str = "model") -> list[str]:
@@ -292,6 +330,9 @@ def checkpoints(folder: Path, monitor: str, mode: str) -> list[Callback]:
 def default_loggers(folder: Path) -> list[Logger]:
     """Metrics as CSV in the run's folder, and Weights & Biases: offline unless ``WANDB_MODE`` says else."""
     mode = os.environ.setdefault("WANDB_MODE", "offline")
+    if mode not in WANDB_MODES:
+        raise CommandError(f"WANDB_MODE is {mode!r}; it is one of {', '.join(WANDB_MODES)}.")
+    existed = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     loggers: list[Logger] = [CSVLogger(str(folder), name="metrics")]
     if mode == "disabled" or getattr(rank_zero_only, "rank", 0) != 0:
@@ -300,6 +341,8 @@ def default_loggers(folder: Path) -> list[Logger]:
         settings = wandb.Settings(silent=True, init_timeout=30)  # seconds until a missing network is an error
         run = wandb.init(project="wsl", name=folder.name, dir=str(folder), settings=settings)
     except Exception as err:  # wandb has several, and no common base
+        if not existed:
+            shutil.rmtree(folder, ignore_errors=True)  # nothing but what wandb began to write
         raise CommandError(
             f"Weights & Biases does not start with WANDB_MODE={mode} ({type(err).__name__}: {err}). "
             "Log in with `wandb login` and check the network, or train with WANDB_MODE=offline and upload "

@@ -10,6 +10,7 @@ from pathlib import Path
 from wsl.zoo._errors import ZooError
 
 PARTIAL = ".partial"
+_ATTEMPTS = 100
 
 
 def replace_file(path: Path, write: Callable[[Path], None], partial: Path | None = None) -> None:
@@ -57,13 +58,13 @@ class BuildLock:
 
     @staticmethod
     def _acquire(path: Path) -> int:
-        while True:
+        for left in reversed(range(_ATTEMPTS)):
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-            except FileNotFoundError:
-                continue  # the folder was removed by a builder that has just finished
             except OSError as err:
+                if left and isinstance(err, FileNotFoundError):
+                    continue  # the folder was removed by a builder that has just finished
                 raise ZooError(
                     f"The folder {path.parent} cannot be used for building: {err.strerror}. "
                     "Choose another out, or fix the permissions."
@@ -85,6 +86,9 @@ class BuildLock:
                     "Wait until it ends, or stop it: its finished shards are kept and this goes on from them."
                 ) from err
             os.close(descriptor)
+        raise ZooError(
+            f"{path} was removed {_ATTEMPTS} times while it was being locked. Run the build again."
+        )
 
     def release(self) -> None:
         """Give the lock up; harmless when repeated."""
