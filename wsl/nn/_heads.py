@@ -1,13 +1,13 @@
 """Heads: from features of weights and neurons to a vector, or to an update of the weights."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from wsl.spec import WeightSpec
+from wsl.spec import SpecError, WeightSpec
 
 
 class Features(Protocol):
@@ -61,7 +61,13 @@ class InvariantHead(nn.Module):
         )
 
     def pool(self, features: Features) -> Tensor:
-        """The pooled features that the MLP reads, for embeddings: ``(B, pooled)``."""
+        """The pooled features that the MLP reads, for embeddings: ``(B, pooled)``.
+
+        Raises:
+            SpecError: the encoder gives no features for some axis or block.
+        """
+        _require("nodes", "axes", features.nodes, self.spec.axes)
+        _require("tensors", "blocks", features.tensors, (ref.key for ref in self.spec.blocks))
         parts = [
             nodes.flatten(1) if axis in self.apart else nodes.mean(1)
             for axis, nodes in ((axis, features.nodes[axis]) for axis in self.spec.axes)
@@ -88,6 +94,9 @@ class EquivariantHead(nn.Module):
         scale: initial gain.
 
     Shapes: ``WeightFeatures`` of ``B`` networks to a ``dict`` of name to ``(B, *shape)``, as the weights.
+
+    Raises:
+        SpecError: the encoder gives no features for some block.
     """
 
     def __init__(self, spec: WeightSpec, channels: int, scale: float = 0.01) -> None:
@@ -97,7 +106,16 @@ class EquivariantHead(nn.Module):
         self.gain = nn.Parameter(torch.full((len(spec.blocks),), scale))
 
     def forward(self, features: Features) -> dict[str, Tensor]:
+        _require("tensors", "blocks", features.tensors, (ref.key for ref in self.spec.blocks))
         blocks = {}
         for i, ref in enumerate(self.spec.blocks):
             blocks[ref.key] = self.layers(features.tensors[ref.key]).squeeze(-1) * self.gain[i]
         return self.spec.join(blocks)
+
+
+def _require(field: str, what: str, found: Mapping[str, Tensor], wanted: Iterable[str]) -> None:
+    if missing := [name for name in wanted if name not in found]:
+        raise SpecError(
+            f"the encoder's features have no {field} for the {what} {', '.join(missing)}; they have "
+            f"{', '.join(found) or 'none'}.\n  An encoder returns features of every axis and of every block."
+        )
