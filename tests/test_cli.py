@@ -108,6 +108,15 @@ def test_a_bug_is_not_called_a_faulty_input(monkeypatch):
         main(["trace"])
 
 
+def test_interruption_is_one_line(monkeypatch, capsys):
+    def interrupted(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wsl.cli.report.run", interrupted)
+    assert main(["report", "runs/a"]) == 1
+    assert capsys.readouterr().err == "wsl report: interrupted; what was finished by then is kept.\n"
+
+
 def test_exit_code_of_the_process():
     done = python("-m", "wsl", "conjure")
     assert done.returncode == 2 and done.stderr.startswith("wsl: there is no command")

@@ -18,15 +18,15 @@ COMMANDS = {
     "report": ("report", "draw the figures of a run"),
     "trace": ("trace", "print the weight-space specification of a module"),
 }
-DONE, FAULTY_INPUT = 0, 2
+DONE, INTERRUPTED, FAULTY_INPUT = 0, 1, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        The exit code: 0 done, 2 the input or the arguments are at fault (one paragraph says so on stderr).
-        Anything else raises, which makes the exit code 1.
+        The exit code: 0 done, 1 interrupted by the user, 2 the input or the arguments are at fault (one
+        paragraph says so on stderr). Anything else raises, which makes the exit code 1.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -44,6 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = module.run(arguments)
         return code
+    except KeyboardInterrupt:
+        sys.stderr.write(f"wsl {command}: interrupted; what was finished by then is kept.\n")
+        return INTERRUPTED
     except Exception as err:
         message = describe_failure(err)
         if message is None or os.environ.get("WSL_TRACEBACK"):
