@@ -21,9 +21,9 @@ def blocks(language: str) -> list[str]:
 
 def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (code,) = blocks("python")
     names: dict[str, object] = {}
-    exec(compile(code, "README.md", "exec"), names)
+    for code in blocks("python"):
+        exec(compile(code, "README.md", "exec"), names)
     assert names["logits"].shape == (32, 10)  # type: ignore[attr-defined]
     assert {name: t.shape for name, t in names["update"].items()} == {  # type: ignore[attr-defined]
         name: t.shape
