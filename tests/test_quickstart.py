@@ -36,6 +36,11 @@ def test_from_images_to_figures_and_again(tmp_path, monkeypatch, capsys):
     changed = {path.relative_to(out).as_posix() for path in products if before[path] != after[path]}
     assert changed == {"weights/predictions.csv", "weights/embeddings.npy"}
 
+    assert (
+        main(command[:3]) == main([*command, "--epochs", "2"]) == 2
+    )  # a trial is not taken for the whole job
+    assert "Choose another folder with --out" in capsys.readouterr().err
+
 
 @pytest.mark.slow
 def test_learns_to_read_digits_from_weights(tmp_path, monkeypatch):
@@ -51,4 +56,11 @@ def test_learns_to_read_digits_from_weights(tmp_path, monkeypatch):
 def test_without_its_configurations(tmp_path, capsys):
     assert main(["quickstart", "--out", str(tmp_path / "q"), "--configs", str(tmp_path)]) == 2
     assert "quick start's configurations" in capsys.readouterr().err
+    assert not (tmp_path / "q").exists()
+
+
+@pytest.mark.parametrize("option", [["--limit", "3"], ["--limit", "-1"], ["--epochs", "0"]])
+def test_arguments_that_cannot_be_followed(tmp_path, capsys, option):
+    assert main(["quickstart", "--out", str(tmp_path / "q"), *option]) == 2
+    assert capsys.readouterr().err.startswith("wsl quickstart: ")
     assert not (tmp_path / "q").exists()

@@ -37,6 +37,7 @@ ENCODERS = {
     "flat_mlp": "flat MLP, weights only",
 }
 SHOWN_IMAGES = 24
+ARGUMENTS = "arguments.json"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -63,14 +64,28 @@ def run(arguments: Sequence[str]) -> int:
             f"{configs} does not hold the quick start's configurations. Run it in a checkout of the "
             "repository, or name the folder with --configs."
         )
-    out.mkdir(parents=True, exist_ok=True)
+    if options.epochs is not None and options.epochs < 1:
+        raise CommandError(f"epochs is {options.epochs}; expected at least 1.")
+    given = {"limit": options.limit, "epochs": options.epochs}
+    _check_same(out, given)
     zoo = out / "digits_inr.h5"
     if not zoo.exists():
         _timed(out, "zoo", lambda: build(zoo, configs, options.limit))
+    write_text(out / ARGUMENTS, json.dumps(given) + "\n")
     for name in ENCODERS:
         train(name, zoo, out, configs, options.epochs)
     sys.stdout.write("\n" + report(zoo, out))
     return 0
+
+
+def _check_same(out: Path, given: dict[str, int | None]) -> None:
+    """Raise CommandError where the folder's zoo and runs were made with other arguments."""
+    path = out / ARGUMENTS
+    if path.is_file() and (before := json.loads(path.read_text("utf-8"))) != given:
+        raise CommandError(
+            f"{out} was made with {before}, not with {given}. Choose another folder with --out, "
+            "or delete that one."
+        )
 
 
 def build(zoo: Path, configs: Path, limit: int | None) -> None:
@@ -140,9 +155,10 @@ def _timed(out: Path, stage: str, step: Callable[[], object]) -> None:
     try:
         step()
     finally:
-        times = _times(out)
-        times[stage] = times.get(stage, 0.0) + time.perf_counter() - start
-        write_text(out / "times.json", json.dumps(times) + "\n")
+        if out.exists():  # a step that was refused made nothing
+            times = _times(out)
+            times[stage] = times.get(stage, 0.0) + time.perf_counter() - start
+            write_text(out / "times.json", json.dumps(times) + "\n")
 
 
 def _times(out: Path) -> dict[str, float]:

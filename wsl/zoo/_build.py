@@ -28,7 +28,8 @@ class ShardedBuild:
 
     Shards and the recipe wait in the folder ``<out>.build``, which :meth:`pack` removes. The finished file
     depends only on what was written, not on interruptions. When ``out`` is already the finished zoo of this
-    recipe, nothing is pending and :meth:`pack` returns it.
+    recipe, nothing is pending and :meth:`pack` returns it. As a context, it leaves no folder behind when an
+    exception comes before the first shard.
 
     Args:
         out: the zoo file to make. It is never overwritten.
@@ -154,7 +155,9 @@ class ShardedBuild:
     def __enter__(self) -> "ShardedBuild":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._folder.abandon()
         self.close()
 
     def _tables(self, splits: Mapping[str, Split]) -> Tables:

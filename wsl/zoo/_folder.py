@@ -73,6 +73,12 @@ class BuildFolder:
         self.finished = True
         self.close()
 
+    def abandon(self) -> None:
+        """Delete the folder if no shard is stored: a build that came to nothing leaves nothing."""
+        if self._lock is not None and not self.stored():
+            self.remove()
+            self.finished = False
+
     def _open(self) -> None:
         self._lock = BuildLock(self.path / "lock")
         try:
