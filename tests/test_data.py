@@ -14,6 +14,7 @@ from wsl.data import (
     weight_statistics,
     zoo_statistics,
 )
+from wsl.encoders import GraphMetanetwork
 from wsl.zoo import Zoo, ZooError
 
 
@@ -160,7 +161,19 @@ def test_statistics_of_far_off_and_constant_values():
     constant = torch.full((3, 50, 2), 0.7, dtype=torch.float64)
     statistics = weight_statistics({"a": values[i], "b": constant[i]} for i in range(3))
     assert statistics.std["a"] == pytest.approx(values.std(correction=0).item(), rel=1e-9)
-    assert statistics.std["b"] == 1.0 and statistics.mean["b"] == pytest.approx(0.7)
+    assert statistics.std["b"] == 0.0 and statistics.mean["b"] == pytest.approx(0.7)
+
+
+def test_weights_that_never_vary_get_no_noise_and_are_only_centred():
+    spec = tiny_zoo.SPEC
+    weights = {name: torch.full((8, *tensor.shape), 0.3) for name, tensor in spec.tensors.items()}
+    statistics = weight_statistics([spec.split(weights)])
+    generator = torch.Generator().manual_seed(0)
+    noisy = AddNoise(0.1)(spec, weights, std=statistics.std, generator=generator)
+    assert all(torch.equal(noisy[name], weights[name]) for name in weights)
+    encoder = GraphMetanetwork(spec, channels=4, layers=1)
+    encoder.set_statistics(statistics.mean, statistics.std)
+    assert all(block.abs().max() < 1e-6 for block in encoder.read(weights).values())
 
 
 def test_statistics_refuse_nothing_and_nan():

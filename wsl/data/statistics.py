@@ -9,6 +9,8 @@ from torch import Tensor
 
 from wsl.zoo import Zoo
 
+_ROUNDING = 1e-13  # what float64 leaves of the deviations of equal entries, as a share of their mean
+
 
 @dataclass(frozen=True)
 class WeightStatistics:
@@ -18,7 +20,7 @@ class WeightStatistics:
 
     Attributes:
         mean: by block key.
-        std: by block key; 1 where all entries are equal, so that dividing by it is safe.
+        std: by block key; 0 where all entries are equal. Encoders only centre such a block.
     """
 
     mean: Mapping[str, float]
@@ -54,10 +56,10 @@ def weight_statistics(batches: Iterable[Mapping[str, Tensor]]) -> WeightStatisti
             moments[name] = _merge(moments.get(name, (0, 0.0, 0.0)), (count, mean, deviations))
     if not moments:
         raise ValueError("there are no networks to take statistics of; the train split is empty.")
+    mean = {name: average for name, (_, average, _) in moments.items()}
     std = {name: (squares / count) ** 0.5 for name, (count, _, squares) in moments.items()}
     return WeightStatistics(
-        mean={name: mean for name, (_, mean, _) in moments.items()},
-        std={name: value if value > 0 else 1.0 for name, value in std.items()},
+        mean, {name: value if value > _ROUNDING * abs(mean[name]) else 0.0 for name, value in std.items()}
     )
 
 
