@@ -56,10 +56,10 @@ def weight_statistics(batches: Iterable[Mapping[str, Tensor]]) -> WeightStatisti
             moments[name] = _merge(moments.get(name, (0, 0.0, 0.0)), (count, mean, deviations))
     if not moments:
         raise ValueError("there are no networks to take statistics of; the train split is empty.")
-    mean = {name: average for name, (_, average, _) in moments.items()}
-    std = {name: (squares / count) ** 0.5 for name, (count, _, squares) in moments.items()}
+    means = {name: average for name, (_, average, _) in moments.items()}
+    stds = {name: (squares / entries) ** 0.5 for name, (entries, _, squares) in moments.items()}
     return WeightStatistics(
-        mean, {name: value if value > _ROUNDING * abs(mean[name]) else 0.0 for name, value in std.items()}
+        means, {name: std if std > _ROUNDING * abs(means[name]) else 0.0 for name, std in stds.items()}
     )
 
 
