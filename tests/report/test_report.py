@@ -119,6 +119,33 @@ def test_figures_repeat(tmp_path):
     assert (picture(first) == picture(plot_embeddings(runs, ["x", "y"], tmp_path / "2.png"))).all()
 
 
+@pytest.mark.parametrize(
+    "embeddings",
+    [np.ones((1, 5)), np.ones((40, 5)), np.eye(3, 5), np.random.default_rng(0).random((40, 1))],
+    ids=["one", "all the same", "three", "one feature"],
+)
+def test_embeddings_of_few_or_equal_points(tmp_path, embeddings):
+    rows = np.arange(len(embeddings))
+    predict(tmp_path, rows, rows % 2, rows % 2, embeddings)
+    runs = {"a": read_predictions(tmp_path)}
+    assert picture(plot_embeddings(runs, ["x", "y"], tmp_path / "e.png")).std() > 5
+
+
+@pytest.mark.parametrize(
+    ("labels", "embeddings", "said"),
+    [
+        ([0, 1], np.array([[0.0], [np.nan]]), "not all finite: training diverged"),
+        ([0, 1], np.zeros(2), r"embeddings of shape \(2,\)"),
+        ([0, -1], None, "classes from -1"),
+        ([0, 10**12], None, "classes from 0 to 1000000000000"),
+    ],
+)
+def test_predictions_that_cannot_be_drawn(tmp_path, labels, embeddings, said):
+    predict(tmp_path, [0, 1], labels, [0, 0], embeddings)
+    with pytest.raises(ReportError, match=said):
+        read_predictions(tmp_path)
+
+
 def test_embeddings_are_needed_for_their_figure(tmp_path):
     predict(tmp_path, [1], [0], [0])
     with pytest.raises(ReportError, match="no embeddings"):

@@ -153,6 +153,22 @@ def test_a_lambda_is_refused_before_training():
         INRClassification(lambda spec: FlatMLP(spec))
 
 
+def test_weights_before_there_is_an_encoder(zoo_path):
+    with pytest.raises(TaskError, match="has no encoder yet"):
+        INRClassification(SMALL)(Zoo.open(zoo_path).weights([0]))
+
+
+def test_a_rehearsal_leaves_nothing_behind(zoo_path):
+    task, data = INRClassification(SMALL), ZooDataModule(zoo_path)
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    task.rehearse(data)
+    assert torch.equal(torch.get_rng_state(), state) and task.encoder is None and not list(task.parameters())
+    with pytest.raises(TaskError, match="got layers=-1"):
+        INRClassification(partial(SMALL, layers=-1)).rehearse(data)
+    assert set(task.metrics) > {"val/accuracy", "test/loss"}
+
+
 def test_data_of_another_architecture_is_refused(zoo_path, tmp_path):
     task, trainer = fit(zoo_path, epochs=1)
     trainer.save_checkpoint(tmp_path / "c.ckpt")

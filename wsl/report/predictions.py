@@ -11,6 +11,9 @@ from wsl.report.canvas import figure, save
 from wsl.report.errors import ReportError
 
 
+MOST_CLASSES = 1000
+
+
 @dataclass(frozen=True, eq=False)
 class Predictions:
     """Predictions of a run for some rows of a zoo.
@@ -48,9 +51,18 @@ def read_predictions(run: Path) -> Predictions:
         embeddings = np.load(stored, allow_pickle=False) if stored.is_file() else None
     except (KeyError, ValueError, TypeError) as err:
         raise ReportError(f"the predictions in {run} do not read as such ({err}). Predict anew.") from err
-    if embeddings is not None and len(embeddings) != len(rows):
+    if embeddings is not None and (embeddings.ndim != 2 or len(embeddings) != len(rows)):
         raise ReportError(
-            f"{run} has {len(rows)} predictions, but {len(embeddings)} embeddings. Predict anew."
+            f"{run} has {len(rows)} predictions, but embeddings of shape {embeddings.shape}. Predict anew."
+        )
+    if embeddings is not None and not np.isfinite(embeddings).all():
+        raise ReportError(
+            f"the embeddings in {run} are not all finite: training diverged. Train with a lower rate."
+        )
+    if labels.min() < 0 or max(labels.max(), predicted.max()) >= MOST_CLASSES:
+        raise ReportError(
+            f"the predictions in {run} have classes from {labels.min()} to {labels.max()}; figures take "
+            f"classes from 0 to {MOST_CLASSES - 1}."
         )
     return Predictions(rows, labels, predicted, embeddings)
 
@@ -111,21 +123,24 @@ def plot_embeddings(runs: Mapping[str, Predictions], names: Sequence[str], path:
 
 
 def _principal_components(embeddings: np.ndarray, count: int) -> np.ndarray:
-    """Scores ``(n, count)`` of standardised features; signs fixed, so that pictures repeat."""
+    """Scores of standardised features, ``(n, count)`` or as many as there are, but two; signs fixed."""
     values = embeddings.astype(np.float64)
     spread = values.std(axis=0)
     values = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1)
     left, scales, right = np.linalg.svd(values, full_matrices=False)
     signs = np.sign(right[np.arange(len(right)), np.abs(right).argmax(axis=1)])
-    return (left * scales * signs)[:, :count]
+    scores = (left * scales * signs)[:, :count]
+    return np.pad(scores, ((0, 0), (0, max(0, 2 - scores.shape[1]))))
 
 
 def _tsne(components: np.ndarray, most: int = 2000) -> np.ndarray:
-    """t-SNE ``(n, 2)``; NaN for rows beyond ``most``, which would take too long."""
+    """t-SNE ``(n, 2)``; NaN for rows beyond ``most``, which would take too long, and for fewer than 4 points."""
     from sklearn.manifold import TSNE  # slow to import
 
     chosen = components[:most]
     points = np.full((len(components), 2), np.nan)
+    if len(np.unique(chosen, axis=0)) < 4:  # scikit-learn's own code crashes when all are the same
+        return points
     perplexity = min(30.0, (len(chosen) - 1) / 3)
     model = TSNE(perplexity=perplexity, init="pca", random_state=0, max_iter=500)
     points[:most] = model.fit_transform(chosen)

@@ -68,8 +68,12 @@ class INRClassification(BaseTask):
         return InvariantHead(spec, encoder.channels, outputs)
 
     def forward(self, weights: dict[str, Tensor]) -> Tensor:
-        """Logits ``(B, classes)`` of weights ``(B, *shape)``."""
-        assert self.encoder is not None and self.head is not None
+        """Logits ``(B, classes)`` of weights ``(B, *shape)``. Raises TaskError before a run or a checkpoint."""
+        if self.encoder is None or self.head is None:
+            raise TaskError(
+                "the task has no encoder yet: it is built for the data of a run, or from a checkpoint.\n"
+                "  Fit it with a Trainer, or load it with INRClassification.load_from_checkpoint(path)."
+            )
         logits: Tensor = self.head(self.encoder(weights))
         return logits
 
