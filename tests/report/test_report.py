@@ -69,7 +69,7 @@ def test_predictions(tmp_path):
     assert found.rows.tolist() == [3, 5, 8, 9] and found.accuracy == 0.75
     assert found.embeddings.shape == (4, 2)
     np.save(tmp_path / "embeddings.npy", np.ones((3, 2)))
-    with pytest.raises(ReportError, match="4 predictions, but 3 embeddings"):
+    with pytest.raises(ReportError, match=r"4 predictions, but embeddings of shape \(3, 2\)"):
         read_predictions(tmp_path)
     (tmp_path / "predictions.csv").write_text("row,label\n1,2\n")
     with pytest.raises(ReportError, match="do not read as such"):

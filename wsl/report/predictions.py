@@ -10,7 +10,6 @@ import numpy as np
 from wsl.report.canvas import figure, save
 from wsl.report.errors import ReportError
 
-
 MOST_CLASSES = 1000
 
 
@@ -134,7 +133,7 @@ def _principal_components(embeddings: np.ndarray, count: int) -> np.ndarray:
 
 
 def _tsne(components: np.ndarray, most: int = 2000) -> np.ndarray:
-    """t-SNE ``(n, 2)``; NaN for rows beyond ``most``, which would take too long, and for fewer than 4 points."""
+    """t-SNE ``(n, 2)``; NaN for rows beyond ``most``, which take too long, and for fewer than 4 points."""
     from sklearn.manifold import TSNE  # slow to import
 
     chosen = components[:most]

@@ -88,8 +88,8 @@ def describe(argument: str, factory: Callable[..., Any]) -> Recipe:
         kinds = [value for value in (factory.func, *factory.args) if isinstance(value, type)]
     if len(kinds) != 1:
         raise TaskError(
-            f"{argument} is of the type {type(factory).__name__}; expected a class, or functools.partial of one with "
-            "keyword arguments.\n"
+            f"{argument} is {str(factory).partition(chr(10))[0]}; expected a class, or functools.partial of "
+            "one with keyword arguments.\n"
             "  Checkpoints store import path and arguments, so that they load without running foreign code."
         )
     return Recipe(

@@ -68,7 +68,7 @@ class INRClassification(BaseTask):
         return InvariantHead(spec, encoder.channels, outputs)
 
     def forward(self, weights: dict[str, Tensor]) -> Tensor:
-        """Logits ``(B, classes)`` of weights ``(B, *shape)``. Raises TaskError before a run or a checkpoint."""
+        """Logits ``(B, classes)`` of weights ``(B, *shape)``; TaskError before there is an encoder."""
         if self.encoder is None or self.head is None:
             raise TaskError(
                 "the task has no encoder yet: it is built for the data of a run, or from a checkpoint.\n"
