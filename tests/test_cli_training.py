@@ -99,6 +99,13 @@ def test_early_stopping_is_not_undone_by_going_on(zoo_path, folder, caplog):
     assert len(learning_curves(folder / "runs" / "a")["train/loss"][0]) == len(trained) + 1
 
 
+def test_a_run_that_diverges_is_stopped(zoo_path, folder, capsys):
+    boom = ["--model.optimizer", "SGD", "--model.optimizer.lr", "1e30"]
+    assert fit(zoo_path, *boom) == 2
+    assert "training has diverged: the mean loss of epoch 1 is nan" in capsys.readouterr().err
+    assert not (folder / "runs" / "a" / "checkpoints" / "last.ckpt").exists()
+
+
 def test_a_run_is_not_overwritten_nor_mixed_up(zoo_path, folder, capsys):
     assert fit(zoo_path, epochs=1) == 0
     before = weights("runs/a/checkpoints/last.ckpt")

@@ -172,6 +172,16 @@ class BaseTask(pl.LightningModule):
         entropy = (self._seed, self.current_epoch, batch_idx, self.global_rank)
         torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
 
+    def on_train_epoch_end(self) -> None:
+        """Stop a run that has diverged, before a checkpoint of it replaces the last good one."""
+        loss = self.trainer.callback_metrics.get("train/loss")
+        if loss is not None and not loss.isfinite():
+            raise TaskError(
+                f"training has diverged: the mean loss of epoch {self.current_epoch + 1} is {float(loss)}.\n"
+                "  Lower the learning rate, or look for extreme weights in the zoo. Checkpoints of earlier "
+                "epochs are kept."
+            )
+
     def configure_optimizers(self) -> Any:
         optimizer = self._factories["optimizer"](self.parameters())
         steps = self.trainer.estimated_stepping_batches
