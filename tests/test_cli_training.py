@@ -86,7 +86,9 @@ def test_nothing_is_done_for_a_run_that_is_done(zoo_path, folder, caplog):
 )  # Lightning, of patience
 def test_early_stopping_is_not_undone_by_going_on(zoo_path, folder, caplog):
     stop = ["--patience", "0", "--mode", "min", "--monitor", "val/accuracy"]
-    assert fit(zoo_path, *stop, epochs=9) == 0
+    with caplog.at_level("INFO", logger="wsl"):
+        assert fit(zoo_path, *stop, epochs=9) == 0
+    assert "stopped early: val/accuracy did not improve" in caplog.text
     trained = learning_curves(folder / "runs" / "a")["train/loss"][0].tolist()
     assert len(trained) < 9
     with caplog.at_level("INFO", logger="wsl"):

@@ -176,6 +176,9 @@ class TaskCLI(LightningCLI):
             )
 
     def after_fit(self) -> None:
+        early = self.trainer.early_stopping_callback
+        if isinstance(early, EarlyStopping) and early.stopped_epoch:
+            logger.info("stopped early: %s did not improve for %d epochs", early.monitor, early.patience)
         self._write_metrics("fit")
         for log in self.trainer.loggers:
             if isinstance(log, WandbLogger):
