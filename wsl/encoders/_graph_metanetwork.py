@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from wsl.encoders._base import DeferredTensors, Encoder, WeightFeatures
 from wsl.graph import GraphBlock, graph_layout
-from wsl.nn import GraphState, MessagePassing, ProbeFeatures, WeightEmbedding, WeightReadout, canonical_signs
+from wsl.nn import GraphState, MessagePassing, ProbeFeatures, WeightEmbedding, WeightReadout
 from wsl.spec import SpecError, WeightSpec
 
 
@@ -25,9 +25,6 @@ class GraphMetanetwork(Encoder):
         channels: width of all states, and of the output.
         layers: rounds of message passing.
         frequencies: Gaussian Fourier frequencies for every weight.
-        canonical_signs: first flip the signs of neurons with odd activations to a canonical choice, so that
-            the output does not depend on them; see :func:`wsl.nn.canonical_signs`. Features are those of the
-            flipped weights.
         probes: activations of the networks at learned inputs as further node features.
 
     Raises:
@@ -45,7 +42,6 @@ class GraphMetanetwork(Encoder):
         layers: int = 4,
         *,
         frequencies: int = 16,
-        canonical_signs: bool = False,
         probes: ProbeFeatures | None = None,
     ) -> None:
         super().__init__(spec, channels)
@@ -54,7 +50,6 @@ class GraphMetanetwork(Encoder):
         _check_probes(probes, spec)
         self.layout = graph_layout(spec)
         self.probes = probes
-        self.canonical_signs = canonical_signs
         self.embedding = WeightEmbedding(channels, frequencies, 0 if probes is None else probes.channels)
         self.layers = nn.ModuleList(MessagePassing(channels) for _ in range(layers))
         self.readout = WeightReadout(self.embedding.fourier.channels, channels)
@@ -68,8 +63,6 @@ class GraphMetanetwork(Encoder):
     def embed(self, weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], GraphState]:
         """Weights ``(B, *shape)`` to standardised graph blocks, and the state before message passing."""
         layout = self.layout
-        if self.canonical_signs:
-            weights = canonical_signs(self.spec, weights)
         values = self.read(weights)
         blocks = {block.key: block.to_graph(values[block.key]) for block in layout.blocks}
         nodes = {} if self.probes is None else self.probes(weights)

@@ -1,6 +1,5 @@
 """Layers: weight embeddings, message passing on dense blocks, probes, heads."""
 
-from wsl.nn._canonical_signs import canonical_signs
 from wsl.nn._edge_update import update_edges, update_hyperedges
 from wsl.nn._embedding import GraphState, WeightEmbedding
 from wsl.nn._fourier import GaussianFourierFeatures
@@ -18,7 +17,6 @@ __all__ = [
     "ProbeFeatures",
     "WeightEmbedding",
     "WeightReadout",
-    "canonical_signs",
     "update_edges",
     "update_hyperedges",
 ]
