@@ -79,6 +79,8 @@ def test_epochs_differ_and_repeat(path):
         loader.sampler.set_epoch(epoch)
         epochs.append(batches(loader))
     assert not same(epochs[0], epochs[1])
+    orders = [torch.cat([batch.rows for batch in epoch]).tolist() for epoch in epochs]
+    assert orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1])
     again = data.train_dataloader()
     again.sampler.set_epoch(1)
     assert same(batches(again), epochs[1])
