@@ -79,7 +79,7 @@ def test_epochs_differ_and_repeat(path):
         loader.sampler.set_epoch(epoch)
         epochs.append(batches(loader))
     assert not same(epochs[0], epochs[1])
-    orders = [torch.cat([batch.rows for batch in epoch]).tolist() for epoch in epochs]
+    orders = [[row for rows, _ in epoch for row in rows] for epoch in epochs]
     assert orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1])
     again = data.train_dataloader()
     again.sampler.set_epoch(1)

@@ -56,7 +56,11 @@ def test_views_of_an_image_share_a_split(zoo):
     assert len(set.union(*images)) == 30
 
 
-def test_rendering_gives_the_images_at_the_recorded_psnr(zoo):
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_rendering_gives_the_images_at_the_recorded_psnr(zoo, scale, tmp_path):
+    if scale != 1:
+        architecture = SirenConfig(hidden=(8, 8), w0=10.0, output_scale=scale, output_offset=0.25)
+        zoo = build(tmp_path / "scaled.h5", views=2, architecture=architecture)
     rows = [3, 40, 0]
     rendered = render(zoo, rows, batch=2).double()
     images = DigitsImages().load().signals([3, 10, 0])[:, 0].double()
