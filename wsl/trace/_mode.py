@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from wsl.trace._axes import is_fixed, size_of
 from wsl.trace._facts import Value
+from wsl.trace._meta import Shadows
 from wsl.trace._operators import Call, decompositions
 from wsl.trace._recorder import Recorder, Unsupported, lose_sight
 from wsl.trace._state import ModuleState
@@ -40,17 +41,21 @@ class OperatorMode(TorchDispatchMode):
         trace: collects what the rules find out.
         state: saves parameters and buffers before they are written to.
         strict: raise where axes would be fixed because an operator has no rule.
+        shadows: the known entries of tensors, where the module is on the meta device.
     """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False  # else the first operator imports torch._dynamo, which takes seconds
 
-    def __init__(self, trace: Recorder, state: ModuleState, strict: bool) -> None:
+    def __init__(
+        self, trace: Recorder, state: ModuleState, strict: bool, shadows: Shadows | None = None
+    ) -> None:
         super().__init__()
         self.trace = trace
         self.state = state
         self.strict = strict
+        self.shadows = shadows
         self.active = False
 
     def __torch_dispatch__(
@@ -81,7 +86,10 @@ class OperatorMode(TorchDispatchMode):
         sources = [self.trace.values.get(tensor) for tensor in call.tensors]
         if rule is None:
             touched += [self.trace.value(tensor) for tensor in call.tensors]
-        call.out = func(*args, **kwargs)
+        if self.shadows is None:
+            call.out = func(*args, **kwargs)
+        else:
+            call.out = self.shadows.run(func, args, kwargs, call.written)
         if not (call.written or call.reshapes) and any(call.out is tensor for tensor in call.tensors):
             return call.out  # a conversion to what it was
         try:

@@ -15,6 +15,7 @@ from wsl.trace._emit import emit
 from wsl.trace._errors import TraceError, check_module, fails_to_run, no_rule, no_tensor
 from wsl.trace._facts import Value
 from wsl.trace._inputs import Example, nested_tensors, read_examples
+from wsl.trace._meta import Shadows
 from wsl.trace._mode import EscapeMode, NotTraceableError, OperatorMode
 from wsl.trace._recorder import Recorder
 from wsl.trace._state import ModuleState
@@ -65,8 +66,6 @@ def trace(
         examples = read_examples(example_inputs, kwargs)
     except TypeError as err:
         raise TraceError(str(err)) from err
-    if any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers())):
-        examples = [example.map(lambda tensor: tensor.to("meta")) for example in examples]
     twice = [example.doubled() or example for example in examples]
     if any(a is not b for a, b in zip(twice, examples, strict=True)):
         try:
@@ -80,28 +79,29 @@ def trace(
 def _trace(module: nn.Module, examples: list[Example], strict: bool, output: Output | None) -> WeightSpec:
     recorder = Recorder(module)
     state = declare_state(module, recorder)
+    on_meta = any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
+    shadows = Shadows() if on_meta else None
     outputs: list[Value] = []
-    for example in examples:
-        declare_inputs(recorder, example)
-        outputs += declare_outputs(recorder, _run(module, example, recorder, strict, output))
+    with ModuleState(module) as saved, torch.no_grad():
+        operators = OperatorMode(recorder, saved, strict, shadows)
+        for example in examples:
+            example = example if shadows is None else example.map(shadows.adopt)
+            declare_inputs(recorder, example)
+            outputs += declare_outputs(recorder, _run(module, example, operators, output))
     fix_unused(recorder.facts, state, outputs)
     return emit(recorder, state)
 
 
-def _run(
-    module: nn.Module, example: Example, recorder: Recorder, strict: bool, output: Output | None
-) -> list[Tensor]:
-    """Run the module under the recorder; returns the tensors of its (selected) output."""
-    with ModuleState(module) as saved, torch.no_grad():
-        operators = OperatorMode(recorder, saved, strict)
-        try:
-            with EscapeMode(operators), operators:
-                result = module(*example.inputs, **example.keywords)
-                selected = result if output is None else output(result)
-        except NotTraceableError as err:
-            raise no_rule(str(err)) from err
-        except Exception as err:
-            raise fails_to_run(module, example, err) from err
+def _run(module: nn.Module, example: Example, operators: OperatorMode, output: Output | None) -> list[Tensor]:
+    """Run the module while its operators are followed; returns the tensors of its (selected) output."""
+    try:
+        with EscapeMode(operators), operators:
+            result = module(*example.inputs, **example.keywords)
+            selected = result if output is None else output(result)
+    except NotTraceableError as err:
+        raise no_rule(str(err)) from err
+    except Exception as err:
+        raise fails_to_run(module, example, err) from err
     outputs = list(nested_tensors(selected))
     if not outputs:
         raise no_tensor(module, selected, output is not None)
