@@ -17,8 +17,8 @@ from wsl.trace._values import storage_key
 class ModuleState:
     """Puts a module into evaluation mode, and on exit back exactly as it was.
 
-    Restores training flags, buffers, parameters that were written to (which must be announced with
-    :meth:`save`), and the global random states of torch, numpy and Python.
+    Restores training flags, buffers, parameters and gradients that were written to (which must be announced
+    with :meth:`save`) or replaced, and the global random states of torch, numpy and Python.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -31,8 +31,9 @@ class ModuleState:
     def __enter__(self) -> ModuleState:
         self._training = [part.training for part in self._parts]
         self._buffers = [dict(part._buffers) for part in self._parts]
+        self._gradients = [(parameter, parameter.grad) for parameter in self._module.parameters()]
         tensors = [*self._module.parameters(), *self._module.buffers()]
-        for tensor in tensors:
+        for tensor in (*tensors, *(gradient for _, gradient in self._gradients if gradient is not None)):
             self._stored.setdefault(storage_key(tensor), []).append(tensor)
         for buffer in self._module.buffers():
             self.save(buffer)  # some operators update running statistics without saying so
@@ -67,4 +68,6 @@ class ModuleState:
             for stored, copy in itertools.chain.from_iterable(self._saved.values()):
                 if stored.is_meta or not torch.equal(stored, copy):
                     stored.copy_(copy)
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient
         self._random.close()
