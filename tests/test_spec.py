@@ -9,7 +9,7 @@ from described_modules import MODULES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wsl.spec import Axis, Block, Note, Scaling, SpecError, TensorSpec, WeightSpec
+from wsl.spec import Axis, Block, Exponent, Note, Scaling, SpecError, TensorSpec, WeightSpec
 from wsl.testing import random_specs, random_weights
 
 SMALL = (
@@ -126,7 +126,7 @@ def test_specifications_can_be_built_from_values():
     scaling = Scaling("h1", "positive", (("fc1.weight", 1), ("fc2.weight", -2)))
     both = WeightSpec({axis.name: axis for axis in axes}, tensors, [scaling], [Note("x", "why not")])
     assert WeightSpec.parse(str(both)) == both
-    assert both.scalings[0].exponents[1] == ("fc2.weight", -2)
+    assert both.scalings[0].exponents[1] == Exponent("fc2.weight", -2)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,10 @@ def test_specifications_can_be_built_from_values():
         ("axes h1: 5 hidden\nw h1\nscaling: h1 sign w+1", "not declared as a hidden axis with a scaling"),
         ("axes h1: 5 hidden tanh sign\nw h1\nscaling: h1 sign v+1", "names block v, which does not carry"),
         ("axes h1: 5 hidden tanh sign\nw h1\nscaling: h1 sign w", "expected a block and its power"),
-        ("axes h1: 5 hidden tanh sign\nw h1\nscaling: h1 odd w+1", r"expected 'axis positive\|sign block\+1"),
+        (
+            "axes h1: 5 hidden tanh sign\nw h1\nscaling: h1 odd w+1",
+            r"expected 'axis linear\|positive\|sign block\+1",
+        ),
     ],
 )
 def test_malformed_text_is_explained(text, message):
@@ -162,7 +165,7 @@ def test_malformed_text_is_explained(text, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r.update(version=99), "expected wsl.WeightSpec version 1, got wsl.WeightSpec 99"),
+        (lambda r: r.update(version=99), "expected wsl.WeightSpec version 2, got wsl.WeightSpec 99"),
         (lambda r: r.pop("axes"), "no specification in JSON"),
         (
             lambda r: r["tensors"]["fc1.bias"].update(shape=[4]),

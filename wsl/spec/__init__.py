@@ -4,7 +4,24 @@ A :class:`WeightSpec` is a small frozen value that holds no weights. It prints a
 text, and compares with ``==``. Everything else in the package is derived from it.
 """
 
-from wsl.spec._values import Axis, Block, BlockRef, Dim, Note, Scaling, SpecError, TensorSpec
+from wsl.spec._topology import Edge, NodeSet, Topology, edge_ends, stored_dims
+from wsl.spec._values import Axis, Block, BlockRef, Dim, Exponent, Note, Scaling, SpecError, TensorSpec
 from wsl.spec._weight_spec import WeightSpec
 
-__all__ = ["Axis", "Block", "BlockRef", "Dim", "Note", "Scaling", "SpecError", "TensorSpec", "WeightSpec"]
+__all__ = [
+    "Axis",
+    "Block",
+    "BlockRef",
+    "Dim",
+    "Edge",
+    "Exponent",
+    "NodeSet",
+    "Note",
+    "Scaling",
+    "SpecError",
+    "TensorSpec",
+    "Topology",
+    "WeightSpec",
+    "edge_ends",
+    "stored_dims",
+]

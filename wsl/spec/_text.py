@@ -3,48 +3,82 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from wsl.spec._values import ANONYMOUS, SCALING_KINDS, Axis, Dim, Factor, Note, Scaling, SpecError, TensorSpec
+from wsl.spec._family import format_use, parse_use
+from wsl.spec._values import (
+    ANONYMOUS,
+    SCALING_KINDS,
+    Axis,
+    Dim,
+    Exponent,
+    Factor,
+    Note,
+    Scaling,
+    SpecError,
+    TensorSpec,
+)
 
 _TOKEN = re.compile(r"[()+]|[^\s()+]+")
-_EXPONENT = re.compile(r"(?P<key>.+)(?P<power>[+-]\d+)")
+_EXPONENT = re.compile(r"(?P<key>.+?)(?:@(?P<dim>\d+))?(?P<power>[+-]\d+)")
 _SIZES = f"{ANONYMOUS}="
 _LINE_WIDTH = 110
 
 
-def format_dim(dim: Dim) -> str:
-    """Write one stored dimension: ``h1``, ``_``, ``(c1 8 8)`` or ``(a + b)``."""
+def format_dim(dim: Dim, axes: Mapping[str, Axis]) -> str:
+    """Write one stored dimension: ``h1``, ``_``, ``(c1 8 8)``, ``(a + b)`` or ``(h1 d1[h1])``."""
     if len(dim) == 1 and len(dim[0]) == 1:
         factor = dim[0][0]
-        return ANONYMOUS if isinstance(factor, int) else factor
-    return "(" + " + ".join(" ".join(map(str, term)) for term in dim) + ")"
+        return ANONYMOUS if isinstance(factor, int) else format_use(factor, axes)
+    terms = (
+        " ".join(str(factor) if isinstance(factor, int) else format_use(factor, axes) for factor in term)
+        for term in dim
+    )
+    return "(" + " + ".join(terms) + ")"
 
 
-def format_tensor(name: str, tensor: TensorSpec, width: int = 0) -> str:
+def format_tensor(name: str, tensor: TensorSpec, axes: Mapping[str, Axis], width: int = 0) -> str:
     """Write one tensor's line; ``width`` pads the name."""
-    sizes = [
-        str(size) for dim, size in zip(tensor.dims, tensor.shape, strict=True) if format_dim(dim) == ANONYMOUS
-    ]
-    words = [name.ljust(width), " " + " ".join(map(format_dim, tensor.dims))]
+    dims = [format_dim(dim, axes) for dim in tensor.dims]
+    sizes = [str(size) for dim, size in zip(dims, tensor.shape, strict=True) if dim == ANONYMOUS]
+    words = [name.ljust(width), " " + " ".join(dims)]
     return "  ".join(words + ([f" {_SIZES}{'x'.join(sizes)}"] if sizes else [])).rstrip()
 
 
 def format_axes(axes: Iterable[Axis]) -> Iterator[str]:
     """Write the header lines that declare the axes."""
-    line = "axes "
+    entries = []
     for axis in axes:
         attributes = (axis.kind, axis.activation, axis.scaling)
-        entry = f"   {axis.name}: {axis.size} " + " ".join(word for word in attributes if word)
-        if len(line) + len(entry) > _LINE_WIDTH and line.strip() != "axes":
+        entries.append(f"{axis.name}: {axis.size} " + " ".join(word for word in attributes if word))
+    return join_entries("axes ", entries)
+
+
+def join_entries(keyword: str, entries: Iterable[str]) -> Iterator[str]:
+    """Lines that start with ``keyword`` and hold as many entries as fit."""
+    line = keyword
+    for entry in entries:
+        if len(line) + len(entry) + 3 > _LINE_WIDTH and line != keyword:
             yield line
-            line = "axes "
-        line += entry
+            line = keyword
+        line += f"   {entry}"
     yield line.rstrip()
+
+
+def parse_entries(words: list[str], keyword: str) -> Iterator[tuple[str, list[str]]]:
+    """Undo :func:`join_entries` on one line: names, which end with a colon, and what follows each."""
+    entries: list[tuple[str, list[str]]] = []
+    for word in words:
+        if word.endswith(":"):
+            entries.append((word[:-1], []))
+        elif entries:
+            entries[-1][1].append(word)
+        else:
+            raise SpecError(f"expected 'name:' after {keyword!r}, got {word!r}.")
+    return iter(entries)
 
 
 def format_scaling(scaling: Scaling) -> str:
     """Write the line of one scaling symmetry."""
-    powers = " ".join(f"{key}{power:+d}" for key, power in scaling.exponents)
-    return f"scaling:  {scaling.axis} {scaling.kind} {powers}"
+    return f"scaling:  {scaling.axis} {scaling.kind} {' '.join(map(str, scaling.exponents))}"
 
 
 def format_note(note: Note) -> str:
@@ -54,15 +88,7 @@ def format_note(note: Note) -> str:
 
 def parse_axes(words: list[str]) -> Iterator[Axis]:
     """Read ``c1: 6 hidden relu positive  x: 1 input …``."""
-    entries: list[list[str]] = []
-    for word in words:
-        if word.endswith(":"):
-            entries.append([word[:-1]])
-        elif entries:
-            entries[-1].append(word)
-        else:
-            raise SpecError(f"expected 'name:' after 'axes', got {word!r}.")
-    for name, *attributes in entries:
+    for name, attributes in parse_entries(words, "axes"):
         scaling = attributes.pop() if attributes and attributes[-1] in SCALING_KINDS else None
         if len(attributes) not in (2, 3) or not attributes[0].isdecimal():
             raise SpecError(
@@ -72,8 +98,10 @@ def parse_axes(words: list[str]) -> Iterator[Axis]:
         yield Axis(name, int(attributes[0]), attributes[1], activation, scaling)  # type: ignore[arg-type]
 
 
-def parse_tensor(line: str, sizes: Mapping[str, int]) -> tuple[str, TensorSpec]:
-    """Read one tensor's line, given the sizes of all axes."""
+def parse_tensor(
+    line: str, sizes: Mapping[str, int], families: dict[str, tuple[str, ...]]
+) -> tuple[str, TensorSpec]:
+    """Read one tensor's line, given the sizes of all axes; families go to ``families``."""
     name, *rest = line.split(maxsplit=1)
     text = rest[0] if rest else ""
     head, marker, tail = text.partition(_SIZES)
@@ -81,13 +109,15 @@ def parse_tensor(line: str, sizes: Mapping[str, int]) -> tuple[str, TensorSpec]:
     tokens = _TOKEN.findall(head)
     dims: list[Dim] = []
     while tokens:
-        dims.append(_parse_dim(tokens, anonymous, line))
+        dims.append(_parse_dim(tokens, anonymous, families, line))
     if (extra := next(anonymous, None)) is not None:
         raise SpecError(f"size {extra} stands for no '_' in {line!r}.")
     return name, TensorSpec.from_dims(tuple(dims), sizes)
 
 
-def _parse_dim(tokens: list[str], anonymous: Iterator[str], line: str) -> Dim:
+def _parse_dim(
+    tokens: list[str], anonymous: Iterator[str], families: dict[str, tuple[str, ...]], line: str
+) -> Dim:
     token = tokens.pop(0)
     if token == ANONYMOUS:
         size = next(anonymous, None)
@@ -95,7 +125,7 @@ def _parse_dim(tokens: list[str], anonymous: Iterator[str], line: str) -> Dim:
             raise SpecError(f"the size of a '_' is missing in {line!r}; add it at the end, as in '_=5x5'.")
         return ((int(size),),)
     if token != "(":
-        return ((_parse_factor(token, line),),)
+        return ((_parse_factor(token, families, line),),)
     terms: list[list[Factor]] = [[]]
     while tokens:
         token = tokens.pop(0)
@@ -104,30 +134,35 @@ def _parse_dim(tokens: list[str], anonymous: Iterator[str], line: str) -> Dim:
         if token == "+":
             terms.append([])
         else:
-            terms[-1].append(_parse_factor(token, line))
+            terms[-1].append(_parse_factor(token, families, line))
     raise SpecError(f"a bracket is never closed in {line!r}.")
 
 
-def _parse_factor(token: str, line: str) -> Factor:
+def _parse_factor(token: str, families: dict[str, tuple[str, ...]], line: str) -> Factor:
     if token.isdecimal():
         return int(token)
     if token in ("(", ")", "+", ANONYMOUS):
         raise SpecError(
             f"unexpected {token!r} in {line!r}; a dimension is a name, '_', '(a 8 8)' or '(a + b)'."
         )
-    return token
+    return parse_use(token, families, line)
 
 
 def parse_scaling(words: list[str]) -> Scaling:
     """Read ``h1 positive fc1.weight+1 fc2.weight-1``."""
     if len(words) < 3 or words[1] not in SCALING_KINDS:
-        raise SpecError(f"expected 'axis positive|sign block+1 …' after 'scaling:', got {' '.join(words)!r}.")
+        raise SpecError(
+            f"expected 'axis {'|'.join(SCALING_KINDS)} block+1 …' after 'scaling:', got {' '.join(words)!r}."
+        )
     exponents = []
     for word in words[2:]:
         match = _EXPONENT.fullmatch(word)
         if match is None:
-            raise SpecError(f"expected a block and its power, as in 'fc1.weight+1', got {word!r}.")
-        exponents.append((match["key"], int(match["power"])))
+            raise SpecError(
+                f"expected a block and its power, as in 'fc1.weight+1' or 'rnn.weight@0+1', got {word!r}."
+            )
+        dim = int(match["dim"]) if match["dim"] else None
+        exponents.append(Exponent(match["key"], int(match["power"]), dim))
     return Scaling(words[0], words[1], tuple(exponents))  # type: ignore[arg-type]
 
 

@@ -2,18 +2,18 @@
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 AxisKind = Literal["hidden", "input", "output", "fixed"]
-ScalingKind = Literal["positive", "sign"]
+ScalingKind = Literal["linear", "positive", "sign"]
 Factor = str | int
 Term = tuple[Factor, ...]
 Dim = tuple[Term, ...]
 
 AXIS_KINDS = ("hidden", "input", "output", "fixed")
-SCALING_KINDS = ("positive", "sign")
+SCALING_KINDS = ("linear", "positive", "sign")
 ANONYMOUS = "_"
 
 
@@ -31,11 +31,16 @@ class Axis:
         kind: ``hidden`` axes may be permuted; ``input``, ``output`` and ``fixed`` ones may not.
         activation: the non-linearity between the tensors that produce the axis and those that consume it
             (``"relu"``, ``"sin"``, …), or ``None``.
-        scaling: ``positive`` if a neuron may be rescaled by any positive factor, ``sign`` if only its sign
-            may be flipped, ``None`` if neither leaves the function unchanged. :class:`Scaling` says how.
+        scaling: ``linear`` if any invertible matrix may act along the axis, ``positive`` if a neuron may be
+            rescaled by any positive factor, ``sign`` if only its sign may be flipped, ``None`` if none of
+            them leaves the function unchanged; the strongest that holds. :class:`Scaling` says how.
+        family: names of other axes. A hidden axis with a family has an independent permutation (and scaling)
+            for each combination of their indices, as the inner dimension of attention has for each head: a
+            wreath product. Written where the axis is used, as in ``d1[h1]``.
 
     Raises:
-        SpecError: a name that is no identifier, a size below 1, an unknown kind or scaling.
+        SpecError: a name that is no identifier, a size below 1, an unknown kind or scaling, a family that
+            names the axis itself, an axis twice, or belongs to an axis that is not hidden.
     """
 
     name: str
@@ -43,9 +48,10 @@ class Axis:
     kind: AxisKind
     activation: str | None = None
     scaling: ScalingKind | None = None
+    family: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.name.replace(".", "_").isidentifier() or self.name == ANONYMOUS:
+        if not is_name(self.name):
             raise SpecError(
                 f"{self.name!r} is no axis name: use letters, digits, dots and underscores, as in 'h1'."
             )
@@ -56,12 +62,18 @@ class Axis:
                 f"axis {self.name} has kind {self.kind!r}, which is none of {', '.join(AXIS_KINDS)}."
             )
         if self.scaling is not None and self.scaling not in SCALING_KINDS:
-            raise SpecError(f"axis {self.name} has scaling {self.scaling!r}; it is positive, sign or None.")
-        if self.activation is not None and (
-            not self.activation.isidentifier() or self.activation in SCALING_KINDS
-        ):
             raise SpecError(
-                f"axis {self.name} has activation {self.activation!r}; give one word, as in 'relu'."
+                f"axis {self.name} has scaling {self.scaling!r}; it is linear, positive, sign or None."
+            )
+        check_activation(f"axis {self.name}", self.activation)
+        if self.name in self.family or len(set(self.family)) < len(self.family):
+            raise SpecError(
+                f"axis {self.name} has the family {', '.join(self.family)}; name other axes, each once."
+            )
+        if self.family and self.kind != "hidden":
+            raise SpecError(
+                f"axis {self.name} is {self.kind} and has the family {', '.join(self.family)}; only hidden"
+                " axes are permuted, so only they can have a permutation for each index of others."
             )
 
 
@@ -141,20 +153,48 @@ class TensorSpec:
         )
 
 
+class Exponent(NamedTuple):
+    """How a block takes part in a scaling.
+
+    Args:
+        key: the block.
+        power: the block is multiplied by ``factor ** power`` along the view dimension that carries the axis.
+        dim: which view dimension, given if and only if several carry the axis, as in a recurrent weight.
+    """
+
+    key: str
+    power: int
+    dim: int | None = None
+
+    def __str__(self) -> str:
+        return self.key + ("" if self.dim is None else f"@{self.dim}") + f"{self.power:+d}"
+
+
 @dataclass(frozen=True)
 class Scaling:
     """A scaling symmetry: one factor for each neuron of ``axis`` leaves the function unchanged.
 
     Args:
-        axis: the hidden axis whose neurons are scaled.
-        kind: factors are any ``positive`` numbers, or only signs (+1, -1).
-        exponents: pairs of a block key and a power; the block is multiplied by ``factor ** power`` along the
-            (first) view dimension that carries ``axis``. Blocks that are not listed stay as they are.
+        axis: the hidden axis whose neurons are scaled; for each combination of indices of its family apart.
+        kind: factors are any ``positive`` numbers, or only signs (+1, -1). ``linear``: instead of factors any
+            invertible matrix ``M`` acts, as ``M @ old`` where the power is +1 and as ``inverse(M).T @ old``
+            where it is -1; it contains the scalings of the other kinds.
+        exponents: :class:`Exponent`, or tuples that become ones. Blocks that are not listed stay as they are.
     """
 
     axis: str
     kind: ScalingKind
-    exponents: tuple[tuple[str, int], ...]
+    exponents: tuple[Exponent, ...]
+
+    def __init__(
+        self,
+        axis: str,
+        kind: ScalingKind,
+        exponents: Iterable[Exponent | tuple[str, int] | tuple[str, int, int | None]],
+    ) -> None:
+        object.__setattr__(self, "axis", axis)
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "exponents", tuple(Exponent(*exponent) for exponent in exponents))
 
 
 @dataclass(frozen=True)
@@ -171,6 +211,17 @@ class Note:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", " ".join(self.reason.split()))
+
+
+def is_name(text: str) -> bool:
+    """Whether an axis or a node set may be called so."""
+    return text.replace(".", "_").isidentifier() and text != ANONYMOUS
+
+
+def check_activation(owner: str, activation: str | None) -> None:
+    """Refuse what the text form would not read back as the activation of ``owner``."""
+    if activation is not None and (not activation.isidentifier() or activation in SCALING_KINDS):
+        raise SpecError(f"{owner} has activation {activation!r}; give one word, as in 'relu'.")
 
 
 def _size(factor: Factor, sizes: Mapping[str, int]) -> int:

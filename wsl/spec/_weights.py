@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from wsl.spec._text import format_tensor
+from wsl.spec._text import format_dim, format_tensor
 from wsl.spec._values import SpecError, TensorSpec
 
 if TYPE_CHECKING:
@@ -76,15 +76,13 @@ def _mismatch(spec: "WeightSpec", name: str, tensor: TensorSpec, shape: tuple[in
         dim = next(
             i for i, (given, size) in enumerate(zip(shape, tensor.shape, strict=True)) if given != size
         )
-        line = format_tensor(
-            "", TensorSpec(tensor.shape[dim : dim + 1], tensor.dims[dim : dim + 1], ())
-        ).strip()
+        line = format_dim(tensor.dims[dim], spec.axes)
         named = dict.fromkeys(f for term in tensor.dims[dim] for f in term if isinstance(f, str))
         sizes = " with " + ", ".join(f"{axis}={spec.axes[axis].size}" for axis in named) if named else ""
         given, size = shape[dim], tensor.shape[dim]
         first = f"{name} has size {given} on dim {dim}, but the spec says {line}{sizes}, which is {size}."
     return (
-        f"{first}\n  spec: {format_tensor(name, tensor)}      given: {shape}"
+        f"{first}\n  spec: {format_tensor(name, tensor, spec.axes)}      given: {shape}"
         "\n  The weights come from another architecture, or trace() ran on another input size."
     )
 
