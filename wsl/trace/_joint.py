@@ -14,11 +14,17 @@ Variable = tuple[int, Hashable]
 
 
 class Part(NamedTuple):
-    """One operand in a joint cell: its unknown, and the leaves along each label."""
+    """One operand in a joint cell.
+
+    Attributes:
+        operand: its position among the operands.
+        variable: identity of its value, and key of the value's cell.
+        along: for each of its dims the label and the leaves of the term, in order.
+    """
 
     operand: int
     variable: Variable
-    along: dict[Hashable, tuple[AxisVariable, ...]]
+    along: tuple[tuple[Hashable, tuple[AxisVariable, ...]], ...]
 
 
 def joint_cells(operands: Sequence[Operand]) -> Iterator[list[Part]] | None:
@@ -55,7 +61,7 @@ def _enumerate(
             Part(
                 p,
                 (id(operand.value), tuple(at[label] for label, _ in pieces[p])),
-                {label: found[at[label]].leaves for label, found in pieces[p]},
+                tuple((label, found[at[label]].leaves) for label, found in pieces[p]),
             )
             for p, operand in enumerate(operands)
         ]

@@ -1,16 +1,28 @@
 """Scaling symmetries: which powers of one factor for each neuron leave the function unchanged.
 
-For every hidden axis the unknowns are exponents, one for each cell of each value that carries the axis: the
-cell is multiplied along the axis by ``s ** exponent``. Every fact is a set of linear equations between them;
-inputs, outputs and constants have exponent 0. Solutions over the rationals are positive rescalings (known for
-ReLU networks from Dinh et al. 2017, arXiv:1703.04933), solutions over GF(2) are sign flips.
+For every hidden axis the unknowns are exponents, one for each *occurrence*: a place where the axis stands in
+a cell of a traced value. An axis may stand in a cell twice, as in a recurrent weight, and then has two
+exponents: the entry at index ``i`` along the one place and ``j`` along the other is multiplied by
+``s[i] ** e * s[j] ** f``. Every fact is a set of linear equations between exponents:
+
+* Dimensions with one label are indexed together, so at each place within the label's product all operands
+  have the same index ``i``, and an operator commutes with the factors if the powers of ``s[i]`` agree at each
+  place by itself: exponents add up in products, are alike in sums, and cancel where a place is summed over.
+* Where the same entries are rearranged, cells correspond in row-major order, and so do the places in them.
+* Inputs, outputs and constants have exponent 0, and so has what meets an operator of another kind.
+
+Equations place by place are sufficient, hence sound. Where the axis is a family, all operands have the same
+indices of its contexts too, so that factors may depend on these. Solutions over the rationals are positive
+rescalings (known for ReLU networks from Dinh et al. 2017, arXiv:1703.04933), solutions over GF(2) are sign
+flips. Beside them each axis has a :class:`~wsl.trace._linear.LinearPattern` for matrices that may act on it.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from wsl.trace._axes import AxisVariable, leaves
 from wsl.trace._cells import Cell, cells, dim_cells
@@ -26,10 +38,13 @@ from wsl.trace._facts import (
     operands_of,
     values_of,
 )
-from wsl.trace._joint import Variable, joint_cells
+from wsl.trace._joint import Part, Variable, joint_cells
+from wsl.trace._linear import LinearPattern
 from wsl.trace._solve import Number
 
-Row = dict[Variable, Number]
+Occurrence = tuple[Variable, int]
+Row = dict[Occurrence, Number]
+Carried = Sequence[Sequence[Occurrence]]
 
 
 class Equations:
@@ -38,171 +53,212 @@ class Equations:
     def __init__(self) -> None:
         self.positive: list[Row] = []
         self.sign: list[Row] = []
+        self.linear: LinearPattern[Occurrence] = LinearPattern()
 
-    def require(
-        self, coefficients: Mapping[Variable, Number], *, positive: bool = True, sign: bool = True
-    ) -> None:
+    def require(self, row: Row, *, positive: bool = True, sign: bool = True) -> None:
         """Add the equation that the sum of ``coefficient * exponent`` is zero."""
-        row = {variable: c for variable, c in coefficients.items() if c}
         if row and positive:
             self.positive.append(row)
         if row and sign:
             self.sign.append(row)
 
-    def zero(self, variables: Iterable[Variable]) -> None:
+    def zero(self, occurrences: Iterable[Occurrence]) -> None:
         """Each of these exponents is zero."""
-        for variable in variables:
-            self.require({variable: 1})
+        for occurrence in occurrences:
+            self.require({occurrence: 1})
+            self.linear.broken = True
+
+    def same(self, a: Occurrence, b: Occurrence) -> None:
+        """Two occurrences are scaled, or transformed, alike."""
+        if a != b:
+            self.require({a: 1, b: -1})
+            self.linear.tie(a, b)
+
+    def match(self, a: Sequence[Occurrence], b: Sequence[Occurrence]) -> None:
+        """The places of the axis in two cells that hold the same entries."""
+        if len(a) != len(b):
+            self.zero((*a, *b))
+            return
+        for x, y in zip(a, b, strict=True):
+            self.same(x, y)
 
 
 System = defaultdict[AxisVariable, Equations]
+Axes = frozenset[AxisVariable]
 
 
-def collect_equations(facts: Iterable[Fact], hidden: set[AxisVariable]) -> System:
+def collect_equations(facts: Iterable[Fact], hidden: Iterable[AxisVariable]) -> System:
     """The equations that the facts impose on the exponents of the hidden axes."""
     system: System = defaultdict(Equations)
+    hidden = frozenset(hidden)
+    carried: dict[int, Axes] = {}
     for fact in facts:
         values = values_of(fact)
-        touched = {leaf for value in values for dim in value.dims for leaf in leaves(dim)} & hidden
+        for value in values:
+            if id(value) not in carried:
+                carried[id(value)] = hidden.intersection(leaf for dim in value.dims for leaf in leaves(dim))
+        touched: Axes = frozenset().union(*(carried[id(value)] for value in values))
         if not touched:
             continue
-        for value in values:
-            if value.constancy in ("constant", "input"):
-                _forbid(system, [value], touched)
-        if isinstance(fact, Opaque):
-            _forbid(system, values, touched)
-        elif isinstance(fact, Rearrange):
+        constants = [value for value in values if value.constancy in ("constant", "input")]
+        _forbid(system, values if isinstance(fact, Opaque) else constants, touched)
+        if isinstance(fact, Rearrange):
             _rearrange(system, fact, touched)
         elif isinstance(fact, Cut):
             _cut(system, fact, touched)
-        else:
+        elif not isinstance(fact, Opaque):
             _labelled(system, fact, values, touched)
     return system
 
 
-def _variables(value: Value, leaf: AxisVariable) -> list[Variable]:
-    return [(id(value), cell.key) for cell in cells(value) if leaf in cell.leaves]
+def occurrences(value: Value, cell: Cell, leaf: AxisVariable) -> list[Occurrence]:
+    """The places where ``leaf`` stands in a cell of ``value``, in order."""
+    variable = (id(value), cell.key)
+    return [(variable, place) for place, other in enumerate(cell.leaves) if other is leaf]
 
 
-def _forbid(system: System, values: Iterable[Value], axes: Iterable[AxisVariable]) -> None:
-    for value, leaf in itertools.product(values, axes):
-        system[leaf].zero(_variables(value, leaf))
+def _forbid(system: System, values: Iterable[Value], axes: Axes) -> None:
+    """Nothing may act on these axes in ``values``."""
+    for value in values:
+        for cell in cells(value):
+            carried = (leaf for term in cell.terms for leaf in (*term.leaves, *term.nested))
+            for leaf in axes.intersection(carried):
+                system[leaf].zero(occurrences(value, cell, leaf))
+                system[leaf].linear.broken = True
 
 
-def _repeated(cell: Cell) -> set[AxisVariable]:
-    return {leaf for leaf, count in Counter(cell.leaves).items() if count > 1}
-
-
-def _nested(values: Iterable[Value]) -> set[AxisVariable]:
+def _nested(values: Iterable[Value], touched: Axes) -> Axes:
     """Leaves of concatenations within products, which cells do not resolve."""
-    return {leaf for value in values for dim in value.dims for cell in dim_cells(dim) for leaf in cell.nested}
+    found = (term.nested for value in values for dim in value.dims for term in dim_cells(dim))
+    return touched.intersection(itertools.chain.from_iterable(found))
 
 
-def _rearrange(system: System, fact: Rearrange, touched: set[AxisVariable]) -> None:
-    sides = [list(cells(value)) for value in (fact.source, fact.target)]
+def _rearrange(system: System, fact: Rearrange, touched: Axes) -> None:
+    """Cells correspond if their leaves do; else an axis is scaled alike in all cells that carry it."""
     values = (fact.source, fact.target)
-    barred = _nested(values) | {leaf for side in sides for cell in side for leaf in _repeated(cell)}
-    _forbid(system, values, touched & barred)
-    aligned = [cell.leaves for cell in sides[0]] == [cell.leaves for cell in sides[1]]
+    barred = _nested(values, touched)
+    _forbid(system, values, barred)
+    before, after = (list(cells(value)) for value in values)
+    aligned = list(map(_significant, before)) == list(map(_significant, after))
     for leaf in touched - barred:
-        before, after = (
-            [(id(value), cell.key) for cell in side if leaf in cell.leaves]
-            for value, side in zip(values, sides, strict=True)
+        first, second = (
+            [occurrences(value, cell, leaf) for cell in side]
+            for value, side in zip(values, (before, after), strict=True)
         )
-        if not before or not after or (leaf.size == 1 and not aligned and len(before + after) > 2):
-            system[leaf].zero(before + after)
-        elif aligned:
-            for a, b in zip(before, after, strict=True):
-                system[leaf].require({a: 1, b: -1})
-        else:  # cells do not correspond one to one: the axis is scaled alike in all of them
-            for a, b in itertools.pairwise(before + after):
-                system[leaf].require({a: 1, b: -1})
+        if aligned:
+            for a, b in zip(first, second, strict=True):
+                system[leaf].match(a, b)
+        elif leaf.size == 1 or not any(first) or not any(second):
+            system[leaf].zero(itertools.chain(*first, *second))
+        else:
+            for a, b in itertools.pairwise(filter(None, first + second)):
+                system[leaf].match(a, b)
 
 
-def _cut(system: System, fact: Cut, touched: set[AxisVariable]) -> None:
+def _cut(system: System, fact: Cut, touched: Axes) -> None:
+    """The cells of the part are cells of the whole."""
     values = (fact.part, fact.whole)
+    barred = _nested(values, touched)
     whole = {cell.ranges: cell for cell in cells(fact.whole)}
-    barred = _nested(values)
     for cell in cells(fact.part):
         shifted = tuple(
             (start + fact.start, stop + fact.start) if i == fact.dim else (start, stop)
             for i, (start, stop) in enumerate(cell.ranges)
         )
         match = whole.get(shifted)
-        barred |= set(cell.leaves) if match is None or match.leaves != cell.leaves else _repeated(cell)
-        if match is not None:
-            for leaf in touched & set(cell.leaves) - barred:
-                system[leaf].require({(id(fact.part), cell.key): 1, (id(fact.whole), match.key): -1})
-    _forbid(system, values, touched & barred)
+        if match is None or _significant(match) != _significant(cell):
+            barred |= touched.intersection((*cell.leaves, *(match.leaves if match else ())))
+            continue
+        for leaf in touched.intersection((*cell.leaves, *match.leaves)):
+            system[leaf].match(occurrences(fact.part, cell, leaf), occurrences(fact.whole, match, leaf))
+    _forbid(system, values, barred)
 
 
-def _labelled(
-    system: System, fact: Multiply | Add | Apply, values: list[Value], touched: set[AxisVariable]
-) -> None:
+def _significant(cell: Cell) -> list[AxisVariable]:
+    return [leaf for leaf in cell.leaves if leaf.size != 1]
+
+
+def _labelled(system: System, fact: Multiply | Add | Apply, values: list[Value], touched: Axes) -> None:
     operands = operands_of(fact)
     joint = joint_cells(operands)
     if joint is None:
         return _forbid(system, values, touched)
-    barred = _nested(values)
+    _forbid(system, values, _nested(values, touched))
     relate = _RELATIONS[type(fact)]
     for parts in joint:
-        present = [
-            leaf for part in parts for found in part.along.values() for leaf in found if leaf in touched
-        ]
-        for leaf in dict.fromkeys(present):
-            carriers = [
-                (part, label) for part in parts for label, found in part.along.items() if leaf in found
-            ]
-            twice = any(found.count(leaf) > 1 for part in parts for found in part.along.values())
-            if twice or len({label for _, label in carriers}) > 1 or leaf in barred:
-                system[leaf].zero(part.variable for part, _ in carriers)
-                continue
-            carried = [part.variable if any(part is p for p, _ in carriers) else None for part in parts]
-            relate(system[leaf], fact, carried)
+        for (leaf, *_), carried in _places(parts, touched).items():
+            relate(system[leaf], fact, [carried.get(part.operand, []) for part in parts])
     return None
 
 
-def _relate_product(equations: Equations, fact: Fact, carried: list[Variable | None]) -> None:
+def _places(parts: Sequence[Part], touched: Axes) -> dict[tuple[Any, ...], dict[int, list[Occurrence]]]:
+    """Where hidden axes stand, by axis, label and place within the label: the occurrences in each operand.
+
+    Places are counted without axes of size 1, which not all operands carry, and which need no place.
+    """
+    found: dict[tuple[Any, ...], dict[int, list[Occurrence]]] = {}
+    for part in parts:
+        position = 0
+        for label, along in part.along:
+            place = 0
+            for leaf in along:
+                if leaf in touched:
+                    where = found.setdefault((leaf, label, place if leaf.size != 1 else None), {})
+                    where.setdefault(part.operand, []).append((part.variable, position))
+                position += 1
+                place += leaf.size != 1
+    return found
+
+
+def _relate_product(equations: Equations, fact: Fact, carried: Carried) -> None:
     assert isinstance(fact, Multiply)
-    row: Counter[Variable] = Counter()
-    for variable, power in zip(carried, (*fact.powers, -1), strict=True):
-        if variable is not None:
-            row[variable] += power
-    equations.require(row)
+    row: Counter[Occurrence] = Counter()
+    for found, power in zip(carried, (*fact.powers, -1), strict=True):
+        for occurrence in found:
+            row[occurrence] += power
+    equations.require({occurrence: power for occurrence, power in row.items() if power})
+    *inputs, out = carried
+    factors = [(found, power) for found, power in zip(inputs, fact.powers, strict=True) if found]
+    ends = [occurrence for found, _ in factors for occurrence in found] + list(out)
+    if len(ends) == 2 and len(out) < 2 and all(power == 1 for _, power in factors):
+        equations.linear.tie(ends[0], ends[1], 1 if out else -1)
+    else:
+        equations.linear.broken = True
 
 
-def _relate_sum(equations: Equations, fact: Fact, carried: list[Variable | None]) -> None:
+def _relate_sum(equations: Equations, fact: Fact, carried: Carried) -> None:
     assert isinstance(fact, Add)
     *inputs, out = carried
-    for operand, variable in zip(fact.operands, inputs, strict=True):
+    for operand, found in zip(fact.operands, inputs, strict=True):
         if operand.value.constancy == "zero":
             continue
-        if variable is None or out is None:
-            equations.zero(v for v in (variable, out) if v is not None)
-        elif variable != out:
-            equations.require({variable: 1, out: -1})
+        if len(found) == len(out) == 1:
+            equations.same(found[0], out[0])
+        else:
+            equations.zero((*found, *out))
 
 
-def _relate_function(equations: Equations, fact: Fact, carried: list[Variable | None]) -> None:
+def _relate_function(equations: Equations, fact: Fact, carried: Carried) -> None:
     assert isinstance(fact, Apply)
     x, out = carried
-    if x is None or out is None:
-        equations.zero(variable for variable in carried if variable is not None)
+    equations.linear.broken = True
+    if len(x) != 1 or len(out) != 1:
+        equations.zero((*x, *out))
         return
     if fact.degree is None:
-        equations.require({x: 1}, sign=False)
-        equations.require({out: 1}, sign=False)
+        equations.require({x[0]: 1}, sign=False)
+        equations.require({out[0]: 1}, sign=False)
     else:
-        equations.require({x: fact.degree, out: -1}, sign=False)
+        equations.require({x[0]: fact.degree, out[0]: -1}, sign=False)
     if fact.parity == "odd":
-        equations.require({x: 1, out: -1}, positive=False)
+        equations.require({x[0]: 1, out[0]: -1}, positive=False)
     else:
-        equations.require({out: 1}, positive=False)
+        equations.require({out[0]: 1}, positive=False)
         if fact.parity is None:
-            equations.require({x: 1}, positive=False)
+            equations.require({x[0]: 1}, positive=False)
 
 
-_RELATIONS: dict[type[Fact], Callable[[Equations, Fact, list[Variable | None]], None]] = {
+_RELATIONS: dict[type[Fact], Callable[[Equations, Fact, Carried], None]] = {
     Multiply: _relate_product,
     Add: _relate_sum,
     Apply: _relate_function,
