@@ -87,7 +87,8 @@ def edge_ends(spec: "WeightSpec", edge: Edge) -> str:
     """The ends of an edge with a block: those that it states, or the default.
 
     By default the dimensions on stored dimension 0 index the target and others the source, as ``Linear`` and
-    ``Conv`` store them; a single one indexes both ends. All index the target where there is no source.
+    ``Conv`` store them; a single one indexes both ends. One that families of the block are over goes with
+    these. All index the target where there is no source.
     """
     if edge.ends is not None or edge.block is None:
         return edge.ends or ""
@@ -97,13 +98,20 @@ def edge_ends(spec: "WeightSpec", edge: Edge) -> str:
 def default_ends(spec: "WeightSpec", key: str, *, attached: bool) -> str:
     """What :func:`edge_ends` says of the block ``key``, ``attached`` to a node set or between two."""
     ref = spec.block(key)
-    dims = ref.block.neuron_dims
-    if attached:
-        return "t" * len(dims)
-    if len(dims) == 1:
-        return "b"
+    dims, names = ref.block.neuron_dims, ref.block.axes
+    own = _own_dims(spec, ref)
+    if attached or len(own) == 1:
+        return ("t" if attached else "b") * len(dims)
     stored = stored_dims(spec.tensors[ref.tensor], ref.block)
-    return "".join("t" if stored[dim] == 0 else "s" for dim in dims)
+    ends = ""
+    for dim in dims:
+        sides = {
+            "t" if stored[inner] == 0 else "s"
+            for inner in own
+            if inner == dim or names[dim] in spec.axes[names[inner]].family
+        }
+        ends += "b" if len(sides) > 1 else sides.pop()
+    return ends
 
 
 def default_topology(spec: "WeightSpec") -> Topology:
@@ -137,13 +145,19 @@ def default_topology(spec: "WeightSpec") -> Topology:
 def _sides(spec: "WeightSpec", ref: BlockRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The axes of a block on stored dimension 0 and on others, without those that families are over."""
     names = ref.block.axes
-    outer = {name for dim in ref.block.neuron_dims for name in spec.axes[names[dim]].family}
     stored = stored_dims(spec.tensors[ref.tensor], ref.block)
-    own = [dim for dim in ref.block.neuron_dims if names[dim] not in outer]
+    own = _own_dims(spec, ref)
     return (
         tuple(names[dim] for dim in own if stored[dim] == 0),
         tuple(names[dim] for dim in own if stored[dim] > 0),
     )
+
+
+def _own_dims(spec: "WeightSpec", ref: BlockRef) -> tuple[int, ...]:
+    """The neuron dimensions of a block that no family of the block is over."""
+    names = ref.block.axes
+    outer = {name for dim in ref.block.neuron_dims for name in spec.axes[names[dim]].family}
+    return tuple(dim for dim in ref.block.neuron_dims if names[dim] not in outer)
 
 
 def _unused_name(name: str, sets: Iterable[NodeSet]) -> str:

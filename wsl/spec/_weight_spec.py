@@ -8,6 +8,7 @@ from functools import cached_property
 from torch import Tensor
 
 from wsl.spec import _checks, _family, _json, _text, _topology_text, _weights
+from wsl.spec._explain import explain
 from wsl.spec._frozen_map import FrozenMap
 from wsl.spec._topology import Edge, NodeSet, Topology, default_topology
 from wsl.spec._topology_checks import canonical_topology
@@ -124,6 +125,17 @@ class WeightSpec:
     def join(self, blocks: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Put blocks ``(B, *view)`` together to weights ``(B, *shape)``: the inverse of :meth:`split`."""
         return _weights.join(self, blocks)
+
+    def explain(self, tensor: str, dim: int) -> str:
+        """The story of each axis of one stored dimension, as text for people.
+
+        Tells what kind of axis it is and what fixed it, its family and scalings, and for each of its node
+        sets what makes it, belongs to it and reads it.
+
+        Raises:
+            SpecError: there is no such tensor or dimension.
+        """
+        return explain(self, tensor, dim)
 
     def __str__(self) -> str:
         width = max((len(name) for name in self.tensors), default=0)
