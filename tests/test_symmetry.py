@@ -40,13 +40,33 @@ GATES = WeightSpec.parse(
     """
 )
 
+HEADS = WeightSpec.parse(
+    """
+    axes  h: 2 hidden  d: 3 hidden linear  x: 2 input  y: 2 output
+    v    (h d[h]) x
+    out  y (h d[h])
+    scaling: d linear v+1 out-1
+    """
+)
+LOOP = WeightSpec.parse(
+    """
+    axes  h: 3 hidden linear  x: 2 input
+    into  h x
+    loop  h h
+    from  x h
+    scaling: h linear into+1 loop@0+1 loop@1-1 from-1
+    """
+)
+
 
 def _generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
 def _draw(spec: WeightSpec, batch: int, generator: torch.Generator) -> Action:
-    return sample(spec, batch, scale=True, generator=generator, dtype=torch.float64)
+    """Everything: permutations, factors, and matrices in every second draw."""
+    linear = bool(torch.randint(2, (), generator=generator))
+    return sample(spec, batch, scale=True, linear=linear, generator=generator, dtype=torch.float64)
 
 
 def _assert_same(found, expected):
@@ -55,27 +75,47 @@ def _assert_same(found, expected):
         torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-12)
 
 
-def _apply_in_loops(spec: WeightSpec, action: Action, weights):
-    """The definition, one network, one block and one axis at a time."""
+def _indices(shape):
+    return torch.meshgrid(*map(torch.arange, shape), indexing="ij") if len(shape) else ()
+
+
+def _apply_by_definition(spec: WeightSpec, action: Action, weights):
+    """The definition: one network and one block at a time, every entry with its own old index and factor."""
     blocks = {key: block.clone() for key, block in spec.split(weights).items()}
     for key, _, block in spec.blocks:
+        new = _indices(block.view)
+
+        def at(axis, dim, new=new, block=block):
+            """Indices of the family's members, and of the dimension."""
+            return (*(new[block.axes.index(member)] for member in spec.axes[axis].family), new[dim])
+
         for b in range(len(blocks[key])):
-            moved = blocks[key][b]
-            for dim, axis in enumerate(block.axes):
-                if axis in action.permutations:
-                    order = action.permutations[axis][b].tolist()
-                    moved = torch.stack([moved.select(dim, old) for old in order], dim)
+            old = [
+                action.permutations[axis][b][at(axis, dim)] if axis in action.permutations else new[dim]
+                for dim, axis in enumerate(block.axes)
+            ]
+            moved = blocks[key][b][tuple(old)] if old else blocks[key][b]
             for index, scale in action.scales.items():
-                axis, power = spec.scalings[index].axis, dict(spec.scalings[index].exponents).get(key, 0)
-                if power:
-                    dim = block.axes.index(axis)
-                    parts = [moved.select(dim, i) * s**power for i, s in enumerate(scale[b].tolist())]
-                    moved = torch.stack(parts, dim)
+                scaling = spec.scalings[index]
+                for named, power, stated in scaling.exponents:
+                    if named == key:
+                        dim = block.axes.index(scaling.axis) if stated is None else stated
+                        moved = _scaled(moved, dim, scale[b], at(scaling.axis, dim), power)
             blocks[key][b] = moved
     return spec.join(blocks)
 
 
-@settings(max_examples=100)
+def _scaled(block, dim, scale, at, power):
+    if scale.dim() == len(at):
+        return block * scale[at] ** power
+    matrix = scale if power == 1 else scale.inverse().mT
+    rows = matrix[at]
+    return sum(
+        rows[..., j] * block.select(dim, j).unsqueeze(dim) for j in range(block.shape[dim])
+    )  # new[..., i, ...] = sum_j matrix[..., i, j] * old[..., j, ...]
+
+
+@settings(max_examples=200)
 @given(random_specs(), st.integers(0, 2**31), st.integers(1, 3))
 def test_group_laws(spec, seed, batch):
     generator = _generator(seed)
@@ -91,18 +131,18 @@ def test_group_laws(spec, seed, batch):
     _assert_same(left.scales, right.scales)
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(random_specs(), st.integers(0, 2**31))
 def test_apply_is_its_definition(spec, seed):
     generator = _generator(seed)
     weights = random_weights(spec, 3, generator)
     action = _draw(spec, 3, generator)
-    _assert_same(apply(spec, action, weights), _apply_in_loops(spec, action, weights))
+    _assert_same(apply(spec, action, weights), _apply_by_definition(spec, action, weights))
 
 
 @settings(max_examples=30)
 @given(random_specs(), st.integers(0, 2**31))
-def test_features_move_like_weights_and_nodes_like_axes(spec, seed):
+def test_features_move_like_weights(spec, seed):
     generator = _generator(seed)
     weights = random_weights(spec, 2, generator)
     action = _draw(spec, 2, generator)
@@ -117,11 +157,32 @@ def test_features_move_like_weights_and_nodes_like_axes(spec, seed):
         torch.testing.assert_close(
             moved[key], block.unsqueeze(-1) * channels.view(2, *[1] * (block.dim() - 1), 2)
         )
-    nodes = {name: torch.randn(2, axis.size, 5, generator=generator) for name, axis in spec.axes.items()}
-    for name, found in apply_to_nodes(spec, action, nodes).items():
+
+
+@settings(max_examples=60)
+@given(random_specs(), st.integers(0, 2**31))
+def test_nodes_move_like_the_axes_of_their_node_set(spec, seed):
+    generator = _generator(seed)
+    action = _draw(spec, 2, generator)
+    shapes = {
+        node_set.name: [spec.axes[axis].size for axis in node_set.axes] for node_set in spec.topology.nodes
+    }
+    nodes = {name: torch.randn(2, math.prod(shape), 5, generator=generator) for name, shape in shapes.items()}
+    found = apply_to_nodes(spec, action, nodes)
+    assert found.keys() == nodes.keys()
+    for name, axes in ((node_set.name, node_set.axes) for node_set in spec.topology.nodes):
+        new = _indices(shapes[name])
         for b in range(2):
-            order = action.permutations[name][b] if name in action.permutations else slice(None)
-            assert torch.equal(found[b], nodes[name][b][order])
+            old = [
+                action.permutations[axis][b][
+                    (*(new[axes.index(member)] for member in spec.axes[axis].family), new[dim])
+                ]
+                if axis in action.permutations
+                else new[dim]
+                for dim, axis in enumerate(axes)
+            ]
+            expected = nodes[name][b].view(*shapes[name], 5)[tuple(old)]
+            assert torch.equal(found[name][b], expected.reshape(-1, 5))
 
 
 def test_the_convention():
@@ -147,6 +208,42 @@ def test_axes_that_occur_twice_move_twice_and_sums_move_by_parts():
         assert torch.equal(moved["both"][b], weights["both"][b][rows][:, columns])
 
 
+def test_members_of_a_family_move_apart():
+    weights = random_weights(HEADS, 1, _generator())
+    heads, inner = torch.tensor([[1, 0]]), torch.tensor([[[2, 0, 1], [0, 1, 2]]])
+    moved = apply(HEADS, Action({"h": heads, "d": inner}), weights)["v"][0].view(2, 3, 2)
+    old = weights["v"][0].view(2, 3, 2)
+    assert torch.equal(moved[0], old[1][[2, 0, 1]]), "permutations are listed by new indices of the family"
+    assert torch.equal(moved[1], old[0])
+    assert torch.equal(apply(HEADS, Action({"d": inner}), weights)["v"][0].view(2, 3, 2)[1], old[1])
+
+
+@pytest.mark.parametrize("spec", [HEADS, LOOP])
+@pytest.mark.parametrize("linear", [True, False])
+def test_linear_scalings_keep_what_is_composed(spec, linear):
+    weights = random_weights(spec, 4, _generator())
+    moved = apply(spec, sample(spec, 4, scale=True, linear=linear, dtype=torch.float64), weights)
+
+    def composed(w):
+        return w["out"] @ w["v"] if spec is HEADS else w["from"] @ w["loop"] @ w["into"]
+
+    torch.testing.assert_close(composed(moved), composed(weights))
+    first = "v" if spec is HEADS else "into"
+    assert not torch.allclose(moved[first].sort(1).values, weights[first].sort(1).values)
+
+
+def test_matrices_are_well_conditioned_and_differ():
+    matrices = sample(HEADS, 300, linear=True, bound=3.0, generator=_generator()).scales[0]
+    assert matrices.shape == (300, 2, 3, 3)
+    values = torch.linalg.svdvals(matrices)
+    assert 1 / 3 - 1e-5 <= values.min() < 0.4 < 2.5 < values.max() <= 3 + 1e-5
+    assert not torch.allclose(matrices[:, 0], matrices[:, 1])
+    diagonal = sample(HEADS, 300, scale=True, generator=_generator()).scales[0]
+    assert diagonal.shape == (300, 2, 3)
+    assert 0.4 < (diagonal < 0).double().mean() < 0.6
+    assert sample(MLP, 2, linear=True).scales == {}
+
+
 def test_every_network_moves_by_its_own_element():
     weights = random_weights(MLP, 5, _generator())
     action = _draw(MLP, 5, _generator(1))
@@ -160,14 +257,17 @@ def test_every_network_moves_by_its_own_element():
         _assert_same({name: tensor[b : b + 1] for name, tensor in moved.items()}, one)
 
 
-def test_gradients_reach_weights_and_scales():
-    weights = {name: tensor.requires_grad_() for name, tensor in random_weights(MLP, 2, _generator()).items()}
-    drawn = _draw(MLP, 2, _generator(1))
+@pytest.mark.parametrize("spec", [MLP, HEADS, LOOP])
+def test_gradients_reach_weights_and_scales(spec):
+    weights = {
+        name: tensor.requires_grad_() for name, tensor in random_weights(spec, 2, _generator()).items()
+    }
+    drawn = sample(spec, 2, scale=True, linear=True, generator=_generator(1), dtype=torch.float64)
     scales = [scale.requires_grad_() for scale in drawn.scales.values()]
 
     def moved(*tensors):
-        action = Action(drawn.permutations, dict(enumerate(tensors[:2])))
-        return tuple(apply(MLP, action, dict(zip(weights, tensors[2:], strict=True))).values())
+        action = Action(drawn.permutations, dict(enumerate(tensors[: len(scales)])))
+        return tuple(apply(spec, action, dict(zip(weights, tensors[len(scales) :], strict=True))).values())
 
     assert torch.autograd.gradcheck(moved, (*scales, *weights.values()))
 
@@ -257,6 +357,26 @@ def test_actions_of_other_specifications_are_refused(action, message):
         apply(MLP, action, random_weights(MLP, 2))
 
 
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (Action({"d": torch.zeros(2, 3).long()}), r"axis d has shape \(2, 3\); expected \(2, 2, 3\)"),
+        (Action({"h": torch.zeros(2, 2, 2).long()}), r"axis h has shape \(2, 2, 2\); expected \(2, 2\)"),
+        (
+            Action({}, {0: torch.ones(2, 3)}),
+            r"scale of axis d has shape \(2, 3\); expected \(2, 2, 3\): .* axis after its family",
+        ),
+        (
+            Action({}, {0: torch.ones(2, 2, 3, 2)}),
+            r"has shape \(2, 2, 3, 2\); expected \(2, 2, 3, 3\)",
+        ),
+    ],
+)
+def test_actions_without_the_family_are_refused(action, message):
+    with pytest.raises(SpecError, match=message):
+        apply(HEADS, action, random_weights(HEADS, 2))
+
+
 def test_weights_features_and_bounds_that_do_not_fit_are_refused():
     action = sample(MLP, 2)
     with pytest.raises(SpecError, match=r"missing c.weight"):
@@ -270,5 +390,9 @@ def test_weights_features_and_bounds_that_do_not_fit_are_refused():
         apply_to_features(MLP, action, {"a.weight": features["a.weight"]})
     with pytest.raises(SpecError, match="permutation of axis h1"):
         apply_to_nodes(MLP, action, {"h1": torch.zeros(3, 3, 1)})
+    with pytest.raises(SpecError, match="h9 is no node set of the spec; node sets: h1, h2, x, y"):
+        apply_to_nodes(MLP, action, {"h9": torch.zeros(2, 3, 1)})
+    with pytest.raises(SpecError, match=r"nodes h1 have shape \(2, 4, 1\); expected \(B, 3, C\)"):
+        apply_to_nodes(MLP, action, {"h1": torch.zeros(2, 4, 1)})
     with pytest.raises(ValueError, match="bound is 0.5"):
         sample(MLP, 2, scale=True, bound=0.5)

@@ -28,17 +28,20 @@ __all__ = [
 ]
 
 
-def random_specs(families: Sequence[str] | None = None, *, max_size: int = 6) -> "SearchStrategy[WeightSpec]":
+def random_specs(kinds: Sequence[str] | None = None, *, max_size: int = 6) -> "SearchStrategy[WeightSpec]":
     """A hypothesis strategy of small specifications, of every kind that an encoder has to cope with.
 
     Args:
-        families: which kinds; by default all: ``mlp`` (1 to 4 layers, biases missing, scalings), ``cnn``
-            (1 to 3 dimensions, norms, flatten), ``residual`` (one shared axis), ``concat`` (sums of axes),
+        kinds: which; by default all: ``mlp`` (1 to 4 layers, biases missing, scalings), ``cnn`` (1 to 3
+            dimensions, norms, flatten), ``residual`` (one shared axis), ``concat`` (sums of axes),
             ``depthwise``, ``grouped`` (products, three neuron axes in a block), ``recurrent`` (an axis twice
             in a block, gates), ``packed`` (sums of products, a scalar), ``fixed`` (a fixed axis with its
-            note), ``bilinear`` (three neuron axes, none of them shared).
+            note), ``bilinear`` (three neuron axes, none of them shared), ``attention`` (families over heads,
+            grouped queries, linear scalings), ``groups`` (families over groups), ``experts`` (nested
+            families, one over a fixed axis), ``lstm`` (signs along an axis that occurs twice), ``skip`` (node sets and
+            identity edges), ``low_rank`` (a linear scaling).
         max_size: of an axis; sizes start at 1.
     """
     from wsl.testing._random_specs import random_specs as strategy  # hypothesis is an optional dependency
 
-    return strategy(families, max_size)
+    return strategy(kinds, max_size)

@@ -6,70 +6,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from wsl.spec import WeightSpec
-
-ACTIVATIONS = {"relu": "positive", "sin": "sign", "tanh": "sign", "gelu": ""}
-
-
-class _Draft:
-    """The text of a specification while a strategy writes it."""
-
-    def __init__(self, draw: DrawFn, max_size: int) -> None:
-        self._draw, self._max_size = draw, max_size
-        self._axes: list[str] = []
-        self._tensors: list[str] = []
-        self._remarks: list[str] = []
-
-    def spec(self) -> WeightSpec:
-        return WeightSpec.parse("\n".join([f"axes {' '.join(self._axes)}", *self._tensors, *self._remarks]))
-
-    def integer(self, low: int, high: int) -> int:
-        return self._draw(st.integers(low, high))
-
-    def flag(self) -> bool:
-        return self._draw(st.booleans())
-
-    def remark(self, line: str) -> None:
-        """Write a line that follows the tensors: a scaling or a note."""
-        self._remarks.append(line)
-
-    def axis(self, name: str, kind: str = "hidden", size: int | None = None) -> str:
-        """Declare an axis of random size and return its name."""
-        self._axes.append(f"{name}: {size or self.integer(1, self._max_size)} {kind}")
-        return name
-
-    def scaled_axis(self, name: str, producers: Sequence[str], consumer: str) -> str:
-        """A hidden axis with a random activation, and the scaling that the activation allows."""
-        activation = self._draw(st.sampled_from(sorted(ACTIVATIONS)))
-        scaling = ACTIVATIONS[activation]
-        self.axis(name, f"hidden {activation} {scaling}")
-        if scaling:
-            powers = " ".join(f"{key}+1" for key in producers)
-            self.remark(f"scaling: {name} {scaling} {powers} {consumer}-1")
-        return name
-
-    def tensor(self, name: str, *dims: str, kernel: Sequence[int] = ()) -> None:
-        """Write one tensor; ``kernel`` appends anonymous dimensions of these sizes."""
-        sizes = f"  _={'x'.join(map(str, kernel))}" if kernel else ""
-        self._tensors.append(f"{name}  {' '.join(dims)}{' _' * len(kernel)}{sizes}")
-
-    def layer(
-        self, name: str, out: str, source: str, *, bias: bool | None = None, kernel: Sequence[int] = ()
-    ) -> None:
-        """A weight and, unless drawn or told otherwise, a bias."""
-        self.tensor(f"{name}.weight", out, source, kernel=kernel)
-        if self.flag() if bias is None else bias:
-            self.tensor(f"{name}.bias", out)
-
-    def norm(self, name: str, axis: str) -> None:
-        """The parameters and running statistics of a batch normalisation."""
-        for part in ("weight", "bias", "running_mean", "running_var"):
-            self.tensor(f"{name}.{part}", axis)
-
-    def kernel(self, dims: int) -> list[int]:
-        return [self.integer(1, 3) for _ in range(dims)]
+from wsl.testing._draft import Draft
+from wsl.testing._random_families import attention, experts, groups, packed
 
 
-def _mlp(draft: _Draft) -> None:
+def _mlp(draft: Draft) -> None:
     count = draft.integer(1, 4)
     biased = [draft.flag() for _ in range(count)]
     source = draft.axis("x", "input")
@@ -81,7 +22,7 @@ def _mlp(draft: _Draft) -> None:
     draft.layer(f"layers.{count - 1}", draft.axis("y", "output"), source, bias=biased[-1])
 
 
-def _cnn(draft: _Draft) -> None:
+def _cnn(draft: Draft) -> None:
     dims = draft.integer(1, 3)
     source = draft.axis("x", "input")
     for i in range(draft.integer(1, 2)):
@@ -96,7 +37,7 @@ def _cnn(draft: _Draft) -> None:
     draft.layer("fc2", draft.axis("y", "output"), hidden)
 
 
-def _residual(draft: _Draft) -> None:
+def _residual(draft: Draft) -> None:
     stream = draft.axis("h1")
     draft.layer("stem", stream, draft.axis("x", "input"))
     for i in range(draft.integer(1, 2)):
@@ -107,7 +48,7 @@ def _residual(draft: _Draft) -> None:
     draft.layer("head", draft.axis("y", "output"), stream)
 
 
-def _concat(draft: _Draft) -> None:
+def _concat(draft: Draft) -> None:
     x, a, b = draft.axis("x", "input"), draft.axis("a"), draft.axis("b")
     draft.layer("left", a, x)
     draft.layer("right", b, x)
@@ -118,7 +59,7 @@ def _concat(draft: _Draft) -> None:
     draft.layer("head", draft.axis("y", "output"), f"({hidden} + {a} 2)" if draft.flag() else hidden)
 
 
-def _depthwise(draft: _Draft) -> None:
+def _depthwise(draft: Draft) -> None:
     channels = draft.axis("c1")
     draft.layer("stem", channels, draft.axis("x", "input"), kernel=draft.kernel(2))
     draft.tensor("depthwise.weight", channels, kernel=[1, *draft.kernel(2)])
@@ -126,14 +67,14 @@ def _depthwise(draft: _Draft) -> None:
     draft.layer("head", draft.axis("y", "output"), channels)
 
 
-def _grouped(draft: _Draft) -> None:
+def _grouped(draft: Draft) -> None:
     groups, i, o = draft.axis("g"), draft.axis("i"), draft.axis("o")
     draft.layer("stem", f"({groups} {i})", draft.axis("x", "input"))
     draft.layer("grouped", f"({groups} {o})", i, kernel=draft.kernel(draft.integer(1, 2)))
     draft.layer("head", draft.axis("y", "output"), f"({groups} {o})")
 
 
-def _recurrent(draft: _Draft) -> None:
+def _recurrent(draft: Draft) -> None:
     x, hidden = draft.axis("x", "input"), draft.axis("h1")
     gates = f"({' + '.join([hidden] * 3)})" if draft.flag() else hidden
     draft.tensor("weight_ih", gates, x)
@@ -142,18 +83,52 @@ def _recurrent(draft: _Draft) -> None:
     draft.layer("head", draft.axis("y", "output"), hidden)
 
 
-def _packed(draft: _Draft) -> None:
-    stream, heads, inner = draft.axis("h1"), draft.axis("a1"), draft.axis("d1")
-    draft.tensor("position", stream, kernel=[draft.integer(1, 4)])
-    draft.layer("embed", stream, draft.axis("x", "input"))
-    values = f"{heads} {inner}" if draft.flag() else f"{heads} {draft.integer(1, 3)}"
-    draft.layer("qkv", f"({heads} {inner} + {heads} {inner} + {values})", stream)
-    draft.layer("out", stream, f"({values})")
-    draft.tensor("temperature")
-    draft.layer("head", draft.axis("y", "output"), stream)
+def _lstm(draft: Draft) -> None:
+    """The output flips its sign with the cell gate, in a weight that carries the axis twice."""
+    x, hidden = draft.axis("x", "input"), draft.axis("h1", "hidden tanh sign")
+    gates = f"({' + '.join([hidden] * 4)})"
+    draft.tensor("weight_ih", gates, x)
+    draft.tensor("weight_hh", gates, hidden)
+    draft.tensor("bias", gates)
+    draft.layer("head", draft.axis("y", "output"), hidden, bias=False)
+    reads = " ".join(f"weight_hh[{gate}]@1-1" for gate in range(4))
+    draft.remark(f"scaling: h1 sign weight_ih[2]+1 weight_hh[2]@0+1 {reads} bias[2]+1 head.weight-1")
 
 
-def _fixed(draft: _Draft) -> None:
+def _skip(draft: Draft) -> None:
+    """A stream with branches: its node sets and identity edges are written out."""
+    x, stream, inner, y = (
+        draft.axis("x", "input"),
+        draft.axis("h1"),
+        draft.axis("h2"),
+        draft.axis("y", "output"),
+    )
+    draft.tensor("stem.weight", stream, x, kernel=draft.kernel(draft.integer(0, 2)))
+    draft.tensor("up.weight", inner, stream)
+    draft.tensor("up.bias", inner)
+    draft.tensor("down.weight", stream, inner)
+    draft.norm("norm", stream)
+    draft.tensor("head.weight", y, stream)
+    draft.remark("nodes  x: x  h1: h1  h2: h2 relu  h1.2: h1 gelu  y: y")
+    for edge in ("x h1 stem.weight", "h1 h2 up.weight", "- h2 up.bias", "h2 h1.2 down.weight", "h1 h1.2"):
+        draft.remark(f"edge: {edge}")
+    for part in ("weight", "bias", "running_mean", "running_var"):
+        draft.remark(f"edge: - h1.2 norm.{part}")
+    draft.remark("edge: h1.2 y head.weight")
+
+
+def _low_rank(draft: Draft) -> None:
+    """Any invertible matrix acts between two factors; the second layer adds a positive scaling beside it."""
+    x, rank, y = draft.axis("x", "input"), draft.axis("r1", "hidden linear"), draft.axis("y", "output")
+    draft.layer("down", rank, x, bias=False)
+    hidden = draft.axis("h1", "hidden relu positive")
+    draft.tensor("up.weight", hidden, rank)
+    draft.layer("head", y, hidden, bias=False)
+    draft.remark("scaling: r1 linear down.weight+1 up.weight-1")
+    draft.remark("scaling: h1 positive up.weight+1 head.weight-1")
+
+
+def _fixed(draft: Draft) -> None:
     first, fixed = draft.axis("h1"), draft.axis("f1", "fixed")
     draft.layer("layers.0", first, draft.axis("x", "input"))
     draft.layer("layers.1", fixed, first)
@@ -162,7 +137,7 @@ def _fixed(draft: _Draft) -> None:
     draft.remark("note: f1 cumsum in layers.2")
 
 
-def _bilinear(draft: _Draft) -> None:
+def _bilinear(draft: Draft) -> None:
     x, a, b = draft.axis("x", "input"), draft.axis("h1"), draft.axis("h2")
     draft.layer("left", a, x)
     draft.layer("right", b, x)
@@ -170,7 +145,7 @@ def _bilinear(draft: _Draft) -> None:
     draft.tensor("bilinear.bias", "y")
 
 
-FAMILIES: dict[str, Callable[[_Draft], None]] = {
+KINDS: dict[str, Callable[[Draft], None]] = {
     "mlp": _mlp,
     "cnn": _cnn,
     "residual": _residual,
@@ -178,19 +153,25 @@ FAMILIES: dict[str, Callable[[_Draft], None]] = {
     "depthwise": _depthwise,
     "grouped": _grouped,
     "recurrent": _recurrent,
-    "packed": _packed,
+    "packed": packed,
     "fixed": _fixed,
     "bilinear": _bilinear,
+    "attention": attention,
+    "groups": groups,
+    "experts": experts,
+    "lstm": _lstm,
+    "skip": _skip,
+    "low_rank": _low_rank,
 }
 
 
 @st.composite
-def _drawn_spec(draw: DrawFn, family: str, max_size: int) -> WeightSpec:
-    draft = _Draft(draw, max_size)
-    FAMILIES[family](draft)
+def _drawn_spec(draw: DrawFn, kind: str, max_size: int) -> WeightSpec:
+    draft = Draft(draw, max_size)
+    KINDS[kind](draft)
     return draft.spec()
 
 
-def random_specs(families: Sequence[str] | None, max_size: int) -> SearchStrategy[WeightSpec]:
+def random_specs(kinds: Sequence[str] | None, max_size: int) -> SearchStrategy[WeightSpec]:
     """The strategy behind :func:`wsl.testing.random_specs`."""
-    return st.one_of([_drawn_spec(family, max_size) for family in families or FAMILIES])
+    return st.one_of([_drawn_spec(kind, max_size) for kind in kinds or KINDS])
