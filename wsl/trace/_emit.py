@@ -9,6 +9,7 @@ from wsl.spec import Axis, Note, TensorSpec, WeightSpec
 from wsl.trace._axes import AxisVariable, leaves
 from wsl.trace._facts import Apply, Fact, Value
 from wsl.trace._generators import find_scalings
+from wsl.trace._locality import find_families
 from wsl.trace._naming import AxisNames, Sum, expand, sum_size
 from wsl.trace._recorder import Recorder
 
@@ -21,8 +22,10 @@ def emit(trace: Recorder, state: Mapping[str, Value]) -> WeightSpec:
     names = AxisNames(trace, sums.values())
     sizes = {name: sum_size(key) for key, name in names.names.items()}
     tensors = {name: TensorSpec.from_dims(names.dims(dims), sizes) for name, dims in sums.items()}
-    hidden = {key[0][0]: name for key, name in names.names.items() if names.kind(key) == "hidden"}
-    scalings = find_scalings(trace.facts, state, tensors, hidden, {})
+    leaves_named = {key[0][0]: name for key, name in names.names.items() if len(key) == len(key[0]) == 1}
+    hidden = {leaf: name for leaf, name in leaves_named.items() if names.kind(((leaf,),)) == "hidden"}
+    families = _families(trace.facts, state, tensors, hidden, leaves_named)
+    scalings = find_scalings(trace.facts, state, tensors, hidden, families)
     activations = _activations(trace.facts, hidden)
     axes = []
     notes = []
@@ -31,10 +34,29 @@ def emit(trace: Recorder, state: Mapping[str, Value]) -> WeightSpec:
         assert kind != "position"
         found = [scaling.kind for scaling in scalings if scaling.axis == name]
         strongest = min(found, key=_STRENGTHS.index, default=None)
-        axes.append(Axis(name, sizes[name], kind, activations.get(name), strongest))
+        axes.append(Axis(name, sizes[name], kind, activations.get(name), strongest, families.get(name, ())))
         if kind == "fixed":
             notes.append(Note(name, _why(key)))
     return WeightSpec(axes, tensors, scalings, notes)
+
+
+def _families(
+    facts: Iterable[Fact],
+    state: Mapping[str, Value],
+    tensors: Mapping[str, TensorSpec],
+    hidden: Mapping[AxisVariable, str],
+    named: Mapping[AxisVariable, str],
+) -> dict[str, tuple[str, ...]]:
+    """The axes that each axis is over, of those that all its blocks carry under a name of their own."""
+    blocks = [block for tensor in tensors.values() for block in tensor.blocks]
+    return {
+        hidden[leaf]: tuple(
+            named[outer]
+            for outer in over
+            if all(block.axes.count(named[outer]) == 1 for block in blocks if hidden[leaf] in block.axes)
+        )
+        for leaf, over in find_families(facts, state.values(), hidden, named).items()
+    }
 
 
 def _why(key: Sum) -> str:
