@@ -38,8 +38,8 @@ def random_specs(kinds: Sequence[str] | None = None, *, max_size: int = 6) -> "S
             in a block, gates), ``packed`` (sums of products, a scalar), ``fixed`` (a fixed axis with its
             note), ``bilinear`` (three neuron axes, none of them shared), ``attention`` (families over heads,
             grouped queries, linear scalings), ``groups`` (families over groups), ``experts`` (nested
-            families, one over a fixed axis), ``lstm`` (signs along an axis that occurs twice), ``skip`` (node sets and
-            identity edges), ``low_rank`` (a linear scaling).
+            families, one over a fixed axis), ``lstm`` (signs along an axis that occurs twice), ``skip``
+            (node sets and identity edges), ``low_rank`` (a linear scaling).
         max_size: of an axis; sizes start at 1.
     """
     from wsl.testing._random_specs import random_specs as strategy  # hypothesis is an optional dependency

@@ -53,9 +53,9 @@ def groups(draft: Draft) -> None:
 
 def experts(draft: Draft) -> None:
     """Nested families, one over a fixed axis too, in blocks that carry their axes in several orders."""
+    r = draft.family("r1", "b1", "a1", words="hidden tanh sign")  # declared before what it is over
     fixed, expert = draft.axis("f1", "fixed"), draft.axis("b1")
     a = draft.family("a1", expert, words="hidden relu positive")
-    r = draft.family("r1", expert, "a1", words="hidden tanh sign")
     d = draft.family("d1", fixed, expert, words="hidden relu positive")
     x, y = draft.axis("x", "input"), draft.axis("y", "output")
     draft.tensor("first", expert, a, r, x)
