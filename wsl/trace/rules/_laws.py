@@ -1,9 +1,9 @@
 """How functions of the entries at each index behave under scaling."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from wsl.trace._facts import Parity, Value, aligned
+from wsl.trace._facts import Operand, Parity, Value, aligned
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder
 
@@ -24,14 +24,35 @@ def apply_law(trace: Recorder, call: Call, law: Law, name: str | None = None) ->
 
 
 def assign_broadcast(trace: Recorder, call: Call, values: Sequence[Value]) -> Value:
-    """Give the outputs the dims of the broadcast of ``values``; returns the first of them."""
-    dims = trace.broadcast(values)
-    for tensor in call.outs[1:]:
-        trace.facts.opaque(trace.assign(tensor, dims))
-    return trace.assign(call.outs[0], dims)
+    """Give the output the dims of the broadcast of ``values``."""
+    return trace.assign(call.out, trace.broadcast(values))
+
+
+def combine(trace: Recorder, operands: Iterable[Operand], out: Operand, law: Law | None = None) -> None:
+    """Record that ``out`` is a function of all operands at each index of its labels.
+
+    Labels of an operand that ``out`` lacks, or that are ``None``, are mixed. ``law`` is the function's
+    homogeneity and parity in all operands together; without it none of them may be scaled.
+    """
+    law = law or Law()
+    labels = tuple(("own", i) if label is None else label for i, label in enumerate(out.labels))
+    kept = [_kept(trace, operand, set(labels)) for operand in operands]
+    total = Operand(Value(out.value.dims), labels)
+    trace.facts.add(kept, total)
+    trace.facts.apply(total, Operand(out.value, labels), law.degree, law.parity)
+
+
+def _kept(trace: Recorder, operand: Operand, labels: set[object]) -> Operand:
+    """A function of the slices of ``operand`` over all dims that are not among ``labels``."""
+    at = [i for i, label in enumerate(operand.labels) if label in labels]
+    if len(at) == len(operand.labels):
+        return operand
+    kept = Operand(Value(tuple(operand.value.dims[i] for i in at)), tuple(operand.labels[i] for i in at))
+    trace.facts.apply(operand, kept)
+    return kept
 
 
 def entangle(trace: Recorder, call: Call) -> None:
     """Any function of several entries at each index."""
     values = [trace.value(tensor) for tensor in call.tensors]
-    trace.facts.opaque(*values, assign_broadcast(trace, call, values))
+    combine(trace, map(aligned, values), aligned(assign_broadcast(trace, call, values)))

@@ -1,4 +1,7 @@
-"""Functions of the entries of several tensors at each index: sums, products, choices, comparisons."""
+"""Functions of the entries of several tensors at each index: sums, products, choices, comparisons.
+
+Dims: those of the broadcast. Mixing: none, as dims are aligned from the last one.
+"""
 
 from typing import Any
 
@@ -7,7 +10,7 @@ from torch import Tensor
 from wsl.trace._facts import Value, aligned
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule
-from wsl.trace.rules._laws import Law, apply_law, assign_broadcast, entangle
+from wsl.trace.rules._laws import Law, apply_law, assign_broadcast, combine, entangle
 
 _ENTANGLED = (
     "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "atan2", "fmod",
@@ -33,7 +36,7 @@ def _sum(trace: Recorder, call: Call) -> None:
     values = [trace.value(tensor) for tensor in call.tensors]
     out = assign_broadcast(trace, call, values)
     if _nonzero_number(call["self"], call["other"]):
-        trace.facts.opaque(*values, out)
+        combine(trace, map(aligned, values), aligned(out))
     else:
         trace.facts.add(map(aligned, values), aligned(out))
 
@@ -41,10 +44,7 @@ def _sum(trace: Recorder, call: Call) -> None:
 def _maximum(trace: Recorder, call: Call) -> None:
     """``maximum`` and ``minimum``: homogeneous in both operands together."""
     values = [trace.value(tensor) for tensor in call.tensors]
-    out = assign_broadcast(trace, call, values)
-    total = Value(out.dims)
-    trace.facts.add(map(aligned, values), aligned(total))
-    trace.facts.apply(aligned(total), aligned(out), degree=1)
+    combine(trace, map(aligned, values), aligned(assign_broadcast(trace, call, values)), Law(1))
 
 
 def _choice(trace: Recorder, call: Call) -> None:
@@ -53,7 +53,7 @@ def _choice(trace: Recorder, call: Call) -> None:
     out = assign_broadcast(trace, call, [condition, *options])
     trace.facts.opaque(condition)
     if _nonzero_number(call["self"], call["other"]):
-        trace.facts.opaque(*options, out)
+        combine(trace, map(aligned, options or [condition]), aligned(out))
     else:
         trace.facts.add(map(aligned, options), aligned(out))
 
@@ -63,7 +63,7 @@ def _masked_fill(trace: Recorder, call: Call) -> None:
     out = assign_broadcast(trace, call, [x, mask])
     trace.facts.opaque(mask)
     if isinstance(call["value"], Tensor) or call["value"] != 0:
-        trace.facts.opaque(x, out)
+        combine(trace, [aligned(x)], aligned(out))
     else:
         trace.facts.add([aligned(x)], aligned(out))
 
@@ -106,7 +106,7 @@ def _copy(trace: Recorder, call: Call) -> None:
     target, source = trace.value(call["self"]), trace.value(call["src"])
     out = trace.assign(call.out, trace.broadcast([target, source]))
     if call["src"].dtype.is_floating_point and not call.out.is_floating_point():
-        trace.facts.opaque(source, out)
+        combine(trace, [aligned(source)], aligned(out))
     else:
         trace.facts.add([aligned(source)], aligned(out))
 

@@ -44,7 +44,8 @@ def _along_positions(trace: Recorder, call: Call) -> None:
     operand, out = Operand(x, (*range(lead), *free)), Operand(values[0], (*range(lead), *free))
     if maximum:
         trace.facts.apply(operand, out, degree=1)
-        trace.facts.opaque(*values[1:])
+        for indices in values[1:]:
+            trace.facts.apply(operand, Operand(indices, out.labels), degree=0)
     else:
         trace.facts.multiply([operand], out)
 

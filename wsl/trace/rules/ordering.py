@@ -1,0 +1,61 @@
+"""Operators that depend on the order along a dimension, or that give it an order.
+
+Dims: those of the input. Mixing: the dims that they run along. A scan or a shift fixes these. Sorting does
+not: the values come in an order of their own, which is fixed, whatever the order before; indices into the old
+order fix it where they are read. Homogeneity: shifts and sums are linear, sorted values of degree 1.
+"""
+
+from wsl.trace._facts import Operand
+from wsl.trace._operators import Call
+from wsl.trace._recorder import Recorder, Rule
+from wsl.trace.rules._laws import Law
+from wsl.trace.rules.reduction import reduced_dims
+
+_SHIFTS = ("flip", "roll")
+_SCANS: dict[str, Law | None] = {
+    "cumsum": None,
+    "cumprod": Law(),
+    "logcumsumexp": Law(),
+    "cummax": Law(1),
+    "cummin": Law(1),
+}
+_SORTED = ("sort", "topk", "argsort")
+
+
+def _scan(trace: Recorder, call: Call) -> None:
+    x = trace.value(call.tensors[0])
+    rank = len(x.dims)
+    along = reduced_dims(call.get("dims", call.get("dim")), rank)
+    for i in along:
+        trace.fix(x.dims[i])
+    labels = tuple(None if i in along else i for i in range(rank))
+    law = _SCANS.get(call.name)
+    for k, tensor in enumerate(call.outs):
+        dims = x.dims
+        if call.name in _SHIFTS:
+            dims = tuple(trace.fixed([tensor.shape[i]])[0] if i in along else x.dims[i] for i in range(rank))
+        out = Operand(trace.assign(tensor, dims), labels)
+        if law is None:
+            trace.facts.multiply([Operand(x, labels)], out)
+        else:
+            trace.facts.apply(Operand(x, labels), out, 0 if k else law.degree)
+
+
+def _sorted(trace: Recorder, call: Call) -> None:
+    x = trace.value(call["self"])
+    rank = len(x.dims)
+    along = call["dim"] % max(rank, 1)
+    labels = tuple(None if i == along else i for i in range(rank))
+    for tensor in call.outs:
+        new = trace.fixed([tensor.shape[along]]) if rank else ()
+        out = trace.assign(tensor, (*x.dims[:along], *new, *x.dims[along + 1 :]))
+        indices = tensor is call.outs[-1]
+        trace.facts.apply(Operand(x, labels), Operand(out, labels), 0 if indices else 1)
+        if indices:
+            out.indexes = x.dims[along : along + 1]
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys((*_SHIFTS, *_SCANS), _scan),
+    **dict.fromkeys(_SORTED, _sorted),
+}
