@@ -80,9 +80,9 @@ def _check_edge(spec: "WeightSpec", edge: Edge, sets: dict[str, NodeSet]) -> Non
         indexed = Counter(axis for axis, end in zip(axes, ends, strict=True) if end in letters)
         carried = Counter(sets[name].axes if name else ())
         if lacking := indexed - carried:
-            place = f"node set {name} has the axes ({' '.join(sets[name].axes)})" if name else "has no source"
+            carries = f"node set {name} has ({' '.join(sets[name].axes)})" if name else "it has no source"
             raise SpecError(
-                f"{what} has ends {ends!r} for {' '.join(axes)}, but {place}, which lack "
+                f"{what} has ends {ends!r} for {' '.join(axes)}, but {carries}, without "
                 f"{', '.join(lacking)}.\n  State the ends, one letter for each axis: t (target), s (source) "
                 "or b (both), or connect other node sets."
             )
