@@ -1,0 +1,105 @@
+"""Models of `transformers`, built from small configurations without weights.
+
+This module imports `transformers`, which takes seconds; only tests that need it should import it.
+"""
+
+import torch
+import transformers
+from torch import Tensor, nn
+
+from architectures.attention import KEY_BIAS
+from architectures.decoders import ROTARY
+from architectures.known import Known
+
+_GATED = {"hidden_size": 16, "intermediate_size": 5, "num_hidden_layers": 2, "num_attention_heads": 4}
+_ENCODER = {"hidden_size": 6, "intermediate_size": 5, "num_hidden_layers": 2, "num_attention_heads": 2}
+
+
+def gpt2(**changes: object) -> nn.Module:
+    sizes = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2, "n_inner": 5}
+    sizes |= {"bos_token_id": None, "eos_token_id": None}
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, use_cache=False, **changes))
+
+
+def llama() -> nn.Module:
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**_GATED, vocab_size=11, num_key_value_heads=2, use_cache=False)
+    )
+
+
+def bert_config() -> transformers.BertConfig:
+    return transformers.BertConfig(**_ENCODER, vocab_size=11, max_position_embeddings=8)
+
+
+def vit() -> nn.Module:
+    sizes = {"image_size": 8, "patch_size": 4, "num_labels": 4}
+    return transformers.ViTForImageClassification(transformers.ViTConfig(**_ENCODER, **sizes))
+
+
+def gpt_neox() -> nn.Module:
+    """Two heads of eight dimensions, two of which are rotated."""
+    sizes = {**_GATED, "num_attention_heads": 2, "vocab_size": 11, "max_position_embeddings": 8}
+    return transformers.GPTNeoXForCausalLM(
+        transformers.GPTNeoXConfig(**sizes, rotary_pct=0.25, use_cache=False)
+    )
+
+
+def tokens() -> Tensor:
+    return torch.randint(0, 11, (2, 6))
+
+
+def logits(output: object) -> Tensor:
+    return output.logits
+
+
+def last_hidden_state(output: object) -> Tensor:
+    return output.last_hidden_state
+
+
+ROWS = {
+    "gpt2": Known(
+        gpt2, tokens, "2^2 3|2^4 5^2 6", output=logits, dull=("*.c_attn.bias[1] along *",), missing=KEY_BIAS
+    ),
+    "gpt2_eager_attention": Known(
+        lambda: gpt2(attn_implementation="eager"),
+        tokens,
+        "2^2 3|2^4 5^2 6",
+        output=logits,
+        dull=("*.c_attn.bias[1] along *",),
+        missing=KEY_BIAS,
+    ),
+    "llama_causal": Known(llama, tokens, "2^2 2|2^2 4|2^2 5^2 16", output=logits, missing=ROTARY),
+    "bert_masked": Known(
+        lambda: transformers.BertForMaskedLM(bert_config()),
+        tokens,
+        "2^2 3|2^4 5^2 6",
+        output=logits,
+        dull=("*.key.bias along *",),
+        missing=KEY_BIAS,
+    ),
+    "bert_hidden_state": Known(
+        lambda: transformers.BertModel(bert_config()),
+        tokens,
+        "2^2 3|2^4 5^2",
+        output=last_hidden_state,
+        dull=("*.key.bias along *",),
+        missing=KEY_BIAS,
+    ),
+    "vit_classifier": Known(
+        vit,
+        lambda: torch.randn(2, 3, 8, 8),
+        "2^2 3|2^4 5^2 6",
+        output=logits,
+        dull=("*.key.bias along *", "*.k_proj.bias along *"),
+        missing=KEY_BIAS,
+    ),
+    "gpt_neox": Known(
+        gpt_neox,
+        tokens,
+        "5^2 6^2 8^2 16",
+        output=logits,
+        dull=("*.query_key_value.bias[?] along *",),
+        missing="queries, keys and values of a head lie together: heads may change places, and the inner "
+        "dimensions of each head alone; " + KEY_BIAS + "; " + ROTARY,
+    ),
+}
