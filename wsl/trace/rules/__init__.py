@@ -11,17 +11,25 @@ without a rule, everything is fixed. In-place and ``out=`` variants use the same
 from wsl.trace._recorder import Rule
 from wsl.trace.rules import (
     arithmetic,
+    attention,
     convolution,
+    diagonal,
     elementwise,
     factory,
     gating,
+    indexing,
     linear,
+    multilinear,
     normalization,
     ordering,
     parts,
     pooling,
     reduction,
+    sampling,
+    scattering,
     shape,
+    spectral,
+    windows,
 )
 
 RULES: dict[str, Rule] = {
@@ -37,6 +45,14 @@ RULES: dict[str, Rule] = {
     **parts.RULES,
     **factory.RULES,
     **gating.RULES,
+    **windows.RULES,
+    **spectral.RULES,
+    **scattering.RULES,
+    **sampling.RULES,
+    **multilinear.RULES,
+    **indexing.RULES,
+    **diagonal.RULES,
+    **attention.RULES,
 }
 
 __all__ = ["RULES"]

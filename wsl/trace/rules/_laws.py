@@ -1,6 +1,6 @@
 """How functions of the entries at each index behave under scaling."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from wsl.trace._facts import Operand, Parity, Value, aligned
@@ -36,20 +36,32 @@ def combine(trace: Recorder, operands: Iterable[Operand], out: Operand, law: Law
     """
     law = law or Law()
     labels = tuple(("own", i) if label is None else label for i, label in enumerate(out.labels))
-    kept = [_kept(trace, operand, set(labels)) for operand in operands]
+    kept = [reduced(trace, operand, labels) for operand in operands]
     total = Operand(Value(out.value.dims), labels)
     trace.facts.add(kept, total)
     trace.facts.apply(total, Operand(out.value, labels), law.degree, law.parity)
 
 
-def _kept(trace: Recorder, operand: Operand, labels: set[object]) -> Operand:
-    """A function of the slices of ``operand`` over all dims that are not among ``labels``."""
+def reduced(trace: Recorder, operand: Operand, labels: Iterable[Hashable], linear: bool = False) -> Operand:
+    """The slices of ``operand`` over all dims that are not among ``labels``, put together somehow.
+
+    The function is a sum if ``linear``; else any, whose homogeneity is that of what it is a part of.
+    """
+    labels = set(labels)
     at = [i for i, label in enumerate(operand.labels) if label in labels]
     if len(at) == len(operand.labels):
         return operand
     kept = Operand(Value(tuple(operand.value.dims[i] for i in at)), tuple(operand.labels[i] for i in at))
-    trace.facts.apply(operand, kept)
+    if linear:
+        trace.facts.multiply([operand], kept)
+    else:
+        trace.facts.apply(operand, kept, 1, "odd")
     return kept
+
+
+def without(labels: Iterable[Hashable], dims: Container[int]) -> tuple[Hashable, ...]:
+    """``labels`` with ``None`` at the positions ``dims``, which are mixed."""
+    return tuple(None if i in dims else label for i, label in enumerate(labels))
 
 
 def entangle(trace: Recorder, call: Call) -> None:

@@ -7,8 +7,8 @@ order fix it where they are read. Homogeneity: shifts and sums are linear, sorte
 
 from wsl.trace._facts import Operand
 from wsl.trace._operators import Call
-from wsl.trace._recorder import Recorder, Rule
-from wsl.trace.rules._laws import Law
+from wsl.trace._recorder import Recorder, Rule, Unsupported
+from wsl.trace.rules._laws import Law, combine, without
 from wsl.trace.rules.reduction import reduced_dims
 
 _SHIFTS = ("flip", "roll")
@@ -28,7 +28,7 @@ def _scan(trace: Recorder, call: Call) -> None:
     along = reduced_dims(call.get("dims", call.get("dim")), rank)
     for i in along:
         trace.fix(x.dims[i])
-    labels = tuple(None if i in along else i for i in range(rank))
+    labels = without(range(rank), along)
     law = _SCANS.get(call.name)
     for k, tensor in enumerate(call.outs):
         dims = x.dims
@@ -45,7 +45,7 @@ def _sorted(trace: Recorder, call: Call) -> None:
     x = trace.value(call["self"])
     rank = len(x.dims)
     along = call["dim"] % max(rank, 1)
-    labels = tuple(None if i == along else i for i in range(rank))
+    labels = without(range(rank), (along,))
     for tensor in call.outs:
         new = trace.fixed([tensor.shape[along]]) if rank else ()
         out = trace.assign(tensor, (*x.dims[:along], *new, *x.dims[along + 1 :]))
@@ -55,7 +55,24 @@ def _sorted(trace: Recorder, call: Call) -> None:
             out.indexes = x.dims[along : along + 1]
 
 
+def _searched(trace: Recorder, call: Call) -> None:
+    """Positions of entries in a sorted sequence, which lies along the last dim."""
+    sequence, *entries = map(trace.value, call.tensors)
+    if call.name == "bucketize":
+        sequence, entries = entries[-1] if entries else sequence, [sequence] if entries else []
+    trace.fix(sequence.dims[-1])
+    if not entries or call.get("sorter") is not None:
+        raise Unsupported
+    lead = len(sequence.dims) - 1
+    for a, b in zip(sequence.dims[:lead], entries[0].dims[:lead], strict=True):
+        trace.unify(a, b)
+    labels = tuple(range(len(entries[0].dims)))
+    out = Operand(trace.assign(call.out, entries[0].dims), labels)
+    combine(trace, [Operand(entries[0], labels), Operand(sequence, (*labels[:lead], None))], out)
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys((*_SHIFTS, *_SCANS), _scan),
     **dict.fromkeys(_SORTED, _sorted),
+    **dict.fromkeys(("bucketize", "searchsorted"), _searched),
 }

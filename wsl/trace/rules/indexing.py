@@ -1,0 +1,184 @@
+"""Reading at indices: ``embedding``, ``index``, ``index_select``, ``gather``, and what fixes everything.
+
+Dims: the indexed ones are fixed, as the entries of the indices name their elements; the indices' own dims
+take their place, and the others stay free. Mixing: the indexed dims. Homogeneity: linear in what is read;
+the entries of indices may not be scaled.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from wsl.trace._axes import Dim, size_of
+from wsl.trace._facts import Operand, Value
+from wsl.trace._operators import Call
+from wsl.trace._recorder import Recorder, Rule, Unsupported
+from wsl.trace.rules._laws import without
+
+# What they return depends on the order along every dim.
+_FIXING = (
+    "nonzero", "masked_select", "masked_scatter", "repeat_interleave", "_unique2", "unique_dim",
+    "unique_consecutive", "bincount", "histc", "put",
+)  # fmt: skip
+
+
+def read(trace: Recorder, source: Operand, out: Operand, *indices: Value) -> None:
+    """Record that ``out`` holds entries of ``source``, found at ``indices``."""
+    trace.facts.opaque(*indices)
+    trace.facts.multiply([source], out)
+
+
+def _embedding(trace: Recorder, call: Call) -> None:
+    weight, indices = trace.value(call["weight"]), trace.value(call["indices"])
+    trace.fix(weight.dims[0])
+    out = trace.assign(call.out, (*indices.dims, weight.dims[1]))
+    trace.produced.append((weight.dims[1], "h"))
+    labels = (*range(len(indices.dims)), "d")
+    read(trace, Operand(weight, (None, "d")), Operand(out, labels), indices)
+
+
+def _embedding_bag(trace: Recorder, call: Call) -> None:
+    """Sums, means or maxima of bags of rows; sums may be weighted."""
+    weight, indices, offsets = (trace.value(call[name]) for name in ("weight", "indices", "offsets"))
+    for dim in (weight.dims[0], *indices.dims, *offsets.dims):
+        trace.fix(dim)
+    out, *rest = call.outs
+    bags = Operand(trace.assign(out, (*trace.fixed(out.shape[:1]), weight.dims[1])), (None, "d"))
+    trace.facts.opaque(indices, offsets)
+    if call["mode"] == 2:
+        trace.facts.apply(Operand(weight, (None, "d")), bags, degree=1)
+    else:
+        factors = [] if call["per_sample_weights"] is None else [trace.value(call["per_sample_weights"])]
+        for factor in factors:
+            trace.fix(factor.dims[0])
+        operands = [Operand(weight, (None, "d")), *(Operand(factor, (None,)) for factor in factors)]
+        trace.facts.multiply(operands, bags)
+    for tensor in rest:
+        largest = tensor.dim() == 2
+        value = trace.assign(tensor, (*trace.fixed(tensor.shape[:1]), *(weight.dims[1:] if largest else ())))
+        trace.facts.opaque(value)
+        if largest:
+            trace.facts.apply(Operand(weight, (None, "d")), Operand(value, (None, "d")), degree=0)
+    trace.produced.append((weight.dims[1], "h"))
+
+
+class Positions:
+    """Where a list of indices, with ``None`` for whole dims, points to in a tensor; fixes the dims it takes.
+
+    Attributes:
+        taken: the dims that are indexed.
+        values: of the indices.
+        dims: what stands in the place of the taken ones; ``None`` where a mask selects entries in order.
+        layout: of the result; dims of the tensor by position, dims of the indices by ``("index", j)``.
+    """
+
+    def __init__(self, trace: Recorder, x: Value, indices: Sequence[Tensor | None]) -> None:
+        self.taken: list[int] = []
+        self.values: list[Value] = []
+        masked, at, count = False, 0, 0
+        for index in indices:
+            if index is None:
+                at += 1
+                continue
+            mask = index.dtype in (torch.bool, torch.uint8)
+            masked |= mask
+            count = max(count, 1 if mask else index.dim())
+            width = index.dim() if mask else 1
+            if not width:
+                raise Unsupported
+            self.taken += range(at, at + width)
+            self.values.append(trace.value(index))
+            at += width
+        if not self.taken:
+            raise Unsupported
+        for dim in (x.dims[i] for i in self.taken):
+            trace.fix(dim)
+        for dim in [dim for value in self.values for dim in value.dims] if masked else ():
+            trace.fix(dim)
+        self.dims = [None] * count if masked else list(trace.broadcast(self.values))
+        kept = [i for i in range(len(x.dims)) if i not in self.taken]
+        first, last = self.taken[0], self.taken[-1]
+        adjacent = last - first + 1 == len(self.taken)
+        before = [i for i in kept if i < first] if adjacent else []
+        self.layout: list[int | tuple[str, int]] = [
+            *before,
+            *(("index", j) for j in range(count)),
+            *(i for i in kept if i not in before),
+        ]
+
+    def dim(self, x: Value, label: int | tuple[str, int]) -> Dim | None:
+        """The dim at ``label``; ``None`` where a mask selects."""
+        return x.dims[label] if isinstance(label, int) else self.dims[label[1]]
+
+
+def _index(trace: Recorder, call: Call) -> None:
+    x = trace.value(call["self"])
+    at = Positions(trace, x, call["indices"])
+    found = [at.dim(x, label) for label in at.layout]
+    dims = [
+        trace.fixed([size])[0] if dim is None else dim
+        for dim, size in zip(found, call.out.shape, strict=True)
+    ]
+    source = Operand(x, without(range(len(x.dims)), at.taken))
+    read(trace, source, Operand(trace.assign(call.out, dims), tuple(at.layout)), *at.values)
+
+
+def _index_select(trace: Recorder, call: Call) -> None:
+    x, index = trace.value(call["self"]), trace.value(call["index"])
+    if not x.dims:
+        raise Unsupported
+    dim = call["dim"] % len(x.dims)
+    trace.fix(x.dims[dim])
+    out = trace.assign(call.out, (*x.dims[:dim], index.dims[0] if index.dims else (), *x.dims[dim + 1 :]))
+    labels = tuple(range(len(x.dims)))
+    read(trace, Operand(x, without(labels, (dim,))), Operand(out, labels), index)
+
+
+def _gather(trace: Recorder, call: Call) -> None:
+    x, index = trace.value(call["self"]), trace.value(call["index"])
+    if not x.dims or not index.dims:
+        raise Unsupported
+    dim = call["dim"] % len(x.dims)
+    labels = align_along(trace, x, [index], dim)
+    read(trace, Operand(x, labels), Operand(trace.assign(call.out, index.dims), labels), index)
+
+
+def align_along(trace: Recorder, x: Value, others: Sequence[Value], dim: int) -> tuple[int | None, ...]:
+    """Fix ``dim`` of ``x``, and tie the other dims of ``x`` to those of ``others``.
+
+    Returns:
+        Labels: none for ``dim``, nor for dims of which only a part is used, which are fixed.
+    """
+    trace.fix(x.dims[dim])
+    labels: list[int | None] = []
+    for i, wanted in enumerate(x.dims):
+        here = [value.dims[i] for value in others]
+        alike = all(size_of(other) == size_of(wanted) for other in here)
+        labels.append(i if alike and i != dim else None)
+        for other in here if i != dim else ():
+            if alike:
+                trace.unify(wanted, other)
+            else:
+                trace.fix(wanted)
+                trace.fix(other)
+    return tuple(labels)
+
+
+def _fix_all(trace: Recorder, call: Call) -> None:
+    values = [trace.value(tensor) for tensor in call.tensors]
+    values += [trace.assign(tensor, trace.fixed(tensor.shape)) for tensor in call.outs]
+    for value in values:
+        for dim in value.dims:
+            trace.fix(dim)
+    trace.facts.opaque(*values)
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_FIXING, _fix_all),
+    "embedding": _embedding,
+    "_embedding_bag_forward_only": _embedding_bag,
+    "gather": _gather,
+    "index": _index,
+    "index_select": _index_select,
+}
