@@ -56,12 +56,11 @@ def declare_outputs(recorder: Recorder, outputs: list[Tensor]) -> list[Value]:
         if isinstance(fact, (Multiply, Add, Apply)) and len(operands_of(fact)) == 2
     }
     makers |= {id(fact.target): fact.source for fact in recorder.facts if isinstance(fact, Rearrange)}
-    for tensor in outputs:
-        value: Value | None = recorder.value(tensor)
-        assert value is not None
-        values.append(value)
-        recorder.facts.opaque(value)
-        for dim in value.dims:
+    for declared in [value for tensor in outputs for value in recorder.declared(tensor)]:
+        value: Value | None = declared
+        values.append(declared)
+        recorder.facts.opaque(declared)
+        for dim in declared.dims:
             fix(dim, reason)
         while (value := makers.pop(id(value), None)) is not None:
             for dim in value.dims:

@@ -46,6 +46,13 @@ class Value:
         self.is_use = False
 
 
+def derived(source: Value, dims: Iterable[Dim]) -> Value:
+    """The value of a view or copy: constant, a weight or a fill if its source is."""
+    out = Value(tuple(dims), source.constancy, source.weight)
+    out.uses = [] if source.is_use else None
+    return out
+
+
 class Operand(NamedTuple):
     """A value with a label for each of its dimensions; unlabelled (``None``) ones are tied to no other."""
 

@@ -22,7 +22,8 @@ same action. It remains that operators commute with the action, and that it is i
   within one dimension. What lies along a label whose dims differ between operands (they were fixed, after
   a conflict) counts as occurring twice.
 * Rearrangements, cuts, and functions of one index: a view has the entries of its base, so that it
-  suffices that both values carry A with R. Leaves of concatenations within products are left alone.
+  suffices that both values carry A with R. A concatenation within a product counts as one index, whose
+  leaves are over nothing, and nothing is over them.
 * "Over" is transitive as defined. Where two leaves are each over the other, the one that occurs first in
   the state stays outside: the relation has no cycles. (If they always lie side by side, the complete
   group permutes all pairs. That axis was split by a ``view``, and is left so; the group is sound, and
@@ -93,18 +94,19 @@ class _Over(dict[AxisVariable, set[AxisVariable]]):
         touched = {leaf for value in values for dim in value.dims for leaf in leaves(dim)}
         if not any(self.get(leaf) for leaf in touched):
             return
-        if any(cell.nested for value in values for dim in value.dims for cell in dim_cells(dim)):
-            return self._forbid(touched)
         for value in values:
             self._judge_value(value)
+        nested = {leaf for v in values for dim in v.dims for cell in dim_cells(dim) for leaf in cell.nested}
+        self._forbid(nested)
+        for leaf in touched if nested else ():
+            self[leaf] = self.get(leaf, set()) - nested
         if isinstance(fact, (Multiply, Add, Apply)):
             self._judge_labels(fact, touched)
         return None
 
     def _forbid(self, touched: Iterable[AxisVariable]) -> None:
         for leaf in touched:
-            if leaf in self:
-                self[leaf] = set()
+            self[leaf] = set()
 
     def _judge_value(self, value: Value) -> None:
         """Keep what every cell that carries a leaf carries exactly once."""
@@ -112,9 +114,6 @@ class _Over(dict[AxisVariable, set[AxisVariable]]):
             return
         self._seen.add(id(value))
         for cell in cells(value):
-            nested = [leaf for term in cell.terms for leaf in term.nested]
-            if nested:
-                self._forbid((*cell.leaves, *nested))
             counts = Counter(cell.leaves)
             for leaf in counts:
                 if self.get(leaf):

@@ -17,6 +17,7 @@ from wsl.trace._facts import Value
 from wsl.trace._meta import Shadows
 from wsl.trace._operators import Call, decompositions
 from wsl.trace._recorder import Recorder, Unsupported, lose_sight
+from wsl.trace._stacks import Stack
 from wsl.trace._state import ModuleState
 from wsl.trace.rules import RULES
 
@@ -83,7 +84,8 @@ class OperatorMode(TorchDispatchMode):
         self.trace.begin(call.name)
         touched = [self._open_for_writing(tensor) for tensor in call.written]
         before = list(touched)
-        sources = [self.trace.values.get(tensor) for tensor in call.tensors]
+        values = self.trace.values
+        sources = [values.get(tensor) or values.get_stack(tensor) for tensor in call.tensors]
         if rule is None:
             touched += [self.trace.value(tensor) for tensor in call.tensors]
         if self.shadows is None:
@@ -160,7 +162,7 @@ class OperatorMode(TorchDispatchMode):
         if self.trace.values.has_alias(tensor):
             self.trace.facts.same(old, new)
 
-    def _mark_weights(self, sources: Sequence[Value | None], outs: Sequence[Tensor]) -> None:
+    def _mark_weights(self, sources: Sequence[Value | Stack | None], outs: Sequence[Tensor]) -> None:
         """What is made of parameters and constants alone is a weight too."""
         values = [value for value in sources if value is not None]
         constant = all(value.weight or value.constancy in ("zero", "constant") for value in values)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from wsl.trace._axes import Dim, Reason, ReasonKind, fix, fresh, size_of
 from wsl.trace._facts import Constancy, Facts, Value
 from wsl.trace._operators import Call
+from wsl.trace._stacks import Site, Sites, Stack
 from wsl.trace._unify import unify
 from wsl.trace._values import ValueTable
 
@@ -26,13 +27,20 @@ class Recorder:
         facts: what operators do to their operands.
         produced: dims that layers make, with the prefix of their axes' names, in order of the forward pass.
         features: dims that layers contract or normalise: neurons, not positions.
+        sites: the views that split axes: see :mod:`wsl.trace._stacks`.
+
+    Args:
+        module: the module that runs.
+        stacked: sites of which to make stacks.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, stacked: frozenset[Site] = frozenset()) -> None:
         self.values = ValueTable()
         self.facts = Facts()
         self.produced: list[tuple[Dim, str]] = []
         self.features: list[Dim] = []
+        self.sites = Sites(stacked)
+        self._ordinal = 0
         self._operator = ""
         self._where: str | None = None
         self._paths = {id(part): path or type(module).__name__ for path, part in module.named_modules()}
@@ -41,12 +49,18 @@ class Recorder:
         """Name the operator that runs now; reasons will cite it."""
         self._operator = operator
         self._where = None
+        self._ordinal += 1
+
+    def site(self, dim: int) -> Site:
+        """The running operator, a view, as the one that makes the dim at position ``dim``."""
+        return Site(self._ordinal, dim)
 
     def value(self, tensor: Tensor) -> Value:
-        """The value of a tensor that the running operator reads."""
+        """The value of a tensor that the running operator reads; collapses a stack."""
         value = self.values.get(tensor)
         if value is None:
-            return self._unseen(tensor)
+            stack = self.values.get_stack(tensor)
+            return self._unseen(tensor) if stack is None else self._collapse(tensor, stack)
         if value.uses is not None:
             value.uses.append(Value(fresh(tensor.shape), value.constancy))
             value.uses[-1].is_use = True
@@ -58,6 +72,19 @@ class Recorder:
     def assign(self, tensor: Tensor, dims: Iterable[Dim], constancy: Constancy | None = None) -> Value:
         """Give a tensor that the running operator made a new value."""
         return self.values.set(tensor, Value(tuple(dims), constancy))
+
+    def slicewise(self, tensor: Tensor, out: Tensor, move: Callable[[Value], Value]) -> None:
+        """Give ``out`` what ``move`` makes of the value of ``tensor``, or of each slice of a stack."""
+        stack = self.values.get_stack(tensor)
+        if stack is None:
+            self.values.set(out, move(self.value(tensor)))
+        else:
+            self.values.set_stack(out, Stack(stack.dim, [*map(move, stack.slices)], stack.site))
+
+    def declared(self, tensor: Tensor) -> list[Value]:
+        """The value of an output, or the values of its slices if it is a stack."""
+        stack = self.values.get_stack(tensor)
+        return [self.value(tensor)] if stack is None else list(stack.slices)
 
     def reason(self, kind: ReasonKind = "operator") -> Reason:
         """A reason that names the running operator and the innermost module that runs it."""
@@ -89,6 +116,21 @@ class Recorder:
             for i, dim in enumerate(value.dims):
                 dims[offset + i] = self.unify(dims[offset + i], dim)
         return tuple(dims)
+
+    def _collapse(self, tensor: Tensor, stack: Stack) -> Value:
+        """One value for a stack: its slices lie on the same axes, and their index is fixed."""
+        if stack.site is not None:
+            self.sites.collapsed.add(stack.site)
+        first, *others = stack.slices
+        for other in others:
+            for a, b in zip(first.dims, other.dims, strict=True):
+                self.unify(a, b)
+        index = self.fixed([len(stack.slices)], "position")
+        whole = Value((*first.dims[: stack.dim], *index, *first.dims[stack.dim :]), stack.constancy)
+        whole.weight = stack.weight
+        for value in stack.slices:
+            self.facts.move(value, [i + (i >= stack.dim) for i in range(len(value.dims))], whole)
+        return self.values.set(tensor, whole)
 
     def _unseen(self, tensor: Tensor) -> Value:
         """A tensor that no traced operator made: a constant, or a view made out of sight."""

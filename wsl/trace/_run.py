@@ -21,6 +21,7 @@ from wsl.trace._recorder import Recorder
 from wsl.trace._state import ModuleState
 
 Output = Callable[[Any], Any]
+_RUNS = 4
 
 
 def trace(
@@ -77,7 +78,23 @@ def trace(
 
 
 def _trace(module: nn.Module, examples: list[Example], strict: bool, output: Output | None) -> WeightSpec:
+    """Trace until no more views are found whose slices are taken apart: see :mod:`wsl.trace._stacks`."""
     recorder = Recorder(module)
+    state, outputs = _follow(module, examples, strict, output, recorder)
+    for _ in range(_RUNS - 1):
+        stacked = recorder.sites.following()
+        if stacked == recorder.sites.stacked:
+            break
+        recorder = Recorder(module, stacked)
+        state, outputs = _follow(module, examples, strict, output, recorder)
+    fix_unused(recorder.facts, state, outputs)
+    return emit(recorder, state)
+
+
+def _follow(
+    module: nn.Module, examples: list[Example], strict: bool, output: Output | None, recorder: Recorder
+) -> tuple[dict[str, Value], list[Value]]:
+    """Run the module on every example; returns the values of its state and of its outputs."""
     state = declare_state(module, recorder)
     on_meta = any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
     shadows = Shadows() if on_meta else None
@@ -88,8 +105,7 @@ def _trace(module: nn.Module, examples: list[Example], strict: bool, output: Out
             example = example if shadows is None else example.map(shadows.adopt)
             declare_inputs(recorder, example)
             outputs += declare_outputs(recorder, _run(module, example, operators, output))
-    fix_unused(recorder.facts, state, outputs)
-    return emit(recorder, state)
+    return state, outputs
 
 
 def _run(module: nn.Module, example: Example, operators: OperatorMode, output: Output | None) -> list[Tensor]:

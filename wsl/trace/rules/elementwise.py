@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from wsl.trace._facts import Parity, aligned
+from wsl.trace._facts import Parity, Value, aligned, derived
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule
 from wsl.trace.rules._laws import Law, apply_law, entangle
@@ -101,13 +101,17 @@ def _rrelu(trace: Recorder, call: Call) -> None:
 
 def _linear(trace: Recorder, call: Call) -> None:
     """Copies; and conversions, which are linear unless they round."""
-    x = trace.value(call.tensors[0])
     if call.tensors[0].dtype.is_floating_point and not (
         call.out.is_floating_point() or call.out.is_complex()
     ):
         return apply_law(trace, call, Law())
-    out = trace.assign(call.out, x.dims, x.constancy)
-    return trace.facts.same(x, out)
+
+    def copied(x: Value) -> Value:
+        out = derived(x, x.dims)
+        trace.facts.same(x, out)
+        return out
+
+    return trace.slicewise(call.tensors[0], call.out, copied)
 
 
 RULES: dict[str, Rule] = {

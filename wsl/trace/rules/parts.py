@@ -1,15 +1,16 @@
 """Taking tensors apart and putting them together: slices, concatenation, padding."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from torch import Tensor
 
 from wsl.trace._axes import AxisVariable, Concatenation, Dim, is_fixed, size_of
-from wsl.trace._facts import Operand, Value
+from wsl.trace._facts import Operand, Value, derived
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule, Unsupported
+from wsl.trace._stacks import Stack
 from wsl.trace._unify import cut, regroup
-from wsl.trace.rules.shape import derive
 
 
 def pieces_of(trace: Recorder, dim: Dim, sizes: Sequence[int]) -> list[Dim]:
@@ -22,61 +23,119 @@ def pieces_of(trace: Recorder, dim: Dim, sizes: Sequence[int]) -> list[Dim]:
     return [next(rest) if size else () for size in sizes]
 
 
-def _range(trace: Recorder, x: Value, dim: int, start: int, tensor: Tensor, piece: Dim) -> None:
-    out = derive(trace, x, tensor, (*x.dims[:dim], piece, *x.dims[dim + 1 :]))
+def _range(trace: Recorder, x: Value, dim: int, start: int, piece: Dim) -> Value:
+    out = derived(x, (*x.dims[:dim], piece, *x.dims[dim + 1 :]))
     trace.facts.cut(out, x, dim, start)
+    return out
+
+
+def _ranges(trace: Recorder, x: Value, dim: int, sizes: Sequence[int]) -> list[Value]:
+    """Consecutive ranges of a dim."""
+    starts = accumulate(sizes, initial=0)
+    pieces = pieces_of(trace, x.dims[dim], sizes)
+    return [_range(trace, x, dim, start, piece) for start, piece in zip(starts, pieces, strict=False)]
+
+
+def _every(trace: Recorder, x: Value, dim: int, length: int) -> Value:
+    """Every so many indices of a dim: it is fixed."""
+    trace.fix(x.dims[dim])
+    out = derived(x, (*x.dims[:dim], *trace.fixed([length]), *x.dims[dim + 1 :]))
+    labels = tuple(None if i == dim else i for i in range(len(x.dims)))
+    trace.facts.multiply([Operand(x, labels)], Operand(out, labels))
+    return out
 
 
 def _slice(trace: Recorder, call: Call) -> None:
-    x = trace.value(call["self"])
-    dim = call["dim"] % len(x.dims)
-    size, length = call["self"].shape[dim], call.out.shape[dim]
+    tensor, length = call["self"], call.out.shape[call["dim"]]
+    dim = call["dim"] % tensor.dim()
+    size, step = tensor.shape[dim], call.get("step") or 1
     start = call["start"] or 0
     start = min(max(start + size if start < 0 else start, 0), size)
     if length == 0:
         raise Unsupported
-    if length < size and (call.get("step") or 1) != 1:
-        trace.fix(x.dims[dim])
-        out = derive(trace, x, call.out, (*x.dims[:dim], *trace.fixed([length]), *x.dims[dim + 1 :]))
-        labels = tuple(None if i == dim else i for i in range(len(x.dims)))
-        return trace.facts.multiply([Operand(x, labels)], Operand(out, labels))
-    piece = pieces_of(trace, x.dims[dim], [start, length, size - start - length])[1]
-    return _range(trace, x, dim, start, call.out, piece)
+    stack = trace.values.get_stack(tensor)
+    if stack is not None and stack.dim == dim:
+        kept = stack.slices[start : start + (length - 1) * step + 1 : step]
+        return trace.values.set_stack(call.out, Stack(dim, kept, stack.site))
+    if stack is None and length < size:
+        trace.sites.index(trace.value(tensor).dims[dim])
+
+    def move(x: Value, dim: int) -> Value:
+        if length < size and step != 1:
+            return _every(trace, x, dim, length)
+        return _ranges(trace, x, dim, [start, length, size - start - length])[1]
+
+    return _each(trace, tensor, call.out, dim, move)
 
 
 def _split(trace: Recorder, call: Call) -> None:
-    x = trace.value(call["self"])
-    dim = call["dim"] % len(x.dims)
+    dim = call["dim"] % call["self"].dim()
     sizes = [tensor.shape[dim] for tensor in call.outs]
-    start = 0
-    for tensor, size, piece in zip(call.outs, sizes, pieces_of(trace, x.dims[dim], sizes), strict=True):
-        if not size:
-            raise Unsupported
-        _range(trace, x, dim, start, tensor, piece)
-        start += size
+    if 0 in sizes:
+        raise Unsupported
+    stack = trace.values.get_stack(call["self"])
+    if stack is None:
+        x = trace.value(call["self"])
+        if len(sizes) > 1:
+            trace.sites.index(x.dims[dim])
+        for tensor, part in zip(call.outs, _ranges(trace, x, dim, sizes), strict=True):
+            trace.values.set(tensor, part)
+    elif dim == stack.dim:
+        for tensor, start in zip(call.outs, accumulate(sizes, initial=0), strict=False):
+            kept = stack.slices[start : start + tensor.shape[dim]]
+            trace.values.set_stack(tensor, Stack(dim, kept, stack.site))
+    else:
+        parts = [_ranges(trace, x, dim - (dim > stack.dim), sizes) for x in stack.slices]
+        for tensor, slices in zip(call.outs, zip(*parts, strict=True), strict=True):
+            trace.values.set_stack(tensor, Stack(stack.dim, slices, stack.site))
 
 
-def _take(trace: Recorder, x: Value, dim: int, index: int, tensor: Tensor) -> None:
+def _each(
+    trace: Recorder, tensor: Tensor, out: Tensor, dim: int, move: Callable[[Value, int], Value], lost: int = 0
+) -> None:
+    """Give ``out`` what ``move`` makes of ``tensor`` along ``dim``; of each slice, if it is a stack.
+
+    Args:
+        lost: 1 if ``move`` drops the dim.
+    """
+    stack = trace.values.get_stack(tensor)
+    if stack is None:
+        trace.values.set(out, move(trace.value(tensor), dim))
+        return
+    moved = [move(x, dim - (dim > stack.dim)) for x in stack.slices]
+    trace.values.set_stack(out, Stack(stack.dim - lost * (stack.dim > dim), moved, stack.site))
+
+
+def _take(trace: Recorder, tensor: Tensor, dim: int, index: int, out: Tensor) -> None:
     """One index of a dim: it is set apart from the others, which stay free."""
-    size = size_of(x.dims[dim])
-    if not is_fixed(x.dims[dim]):
-        pieces_of(trace, x.dims[dim], [index, 1, size - index - 1])
-    out = derive(trace, x, tensor, x.dims[:dim] + x.dims[dim + 1 :])
-    # The dims that stay keep their labels; the one that is lost has none, so it may not be scaled.
-    labels = [i - (i > dim) if i != dim else None for i in range(len(x.dims))]
-    trace.facts.move(x, labels, out)
+    stack = trace.values.get_stack(tensor)
+    if stack is not None and stack.dim == dim:
+        trace.values.set(out, stack.slices[index])
+        return
+    size = tensor.shape[dim]
+
+    def move(x: Value, dim: int) -> Value:
+        if not is_fixed(x.dims[dim]):
+            pieces_of(trace, x.dims[dim], [index, 1, size - index - 1])
+        taken = derived(x, x.dims[:dim] + x.dims[dim + 1 :])
+        # The dims that stay keep their labels; the one that is lost has none, so it may not be scaled.
+        labels = [i - (i > dim) if i != dim else None for i in range(len(x.dims))]
+        trace.facts.move(x, labels, taken)
+        return taken
+
+    if stack is None:
+        trace.sites.index(trace.value(tensor).dims[dim])
+    _each(trace, tensor, out, dim, move, lost=1)
 
 
 def _select(trace: Recorder, call: Call) -> None:
-    x = trace.value(call["self"])
-    dim = call["dim"] % len(x.dims)
-    _take(trace, x, dim, call["index"] % call["self"].shape[dim], call.out)
+    dim = call["dim"] % call["self"].dim()
+    _take(trace, call["self"], dim, call["index"] % call["self"].shape[dim], call.out)
 
 
 def _unbind(trace: Recorder, call: Call) -> None:
-    x = trace.value(call["self"])
     for index, tensor in enumerate(call.outs):
-        _take(trace, x, call["dim"] % len(x.dims), index, tensor)
+        _take(trace, call["self"], call["dim"] % call["self"].dim(), index, tensor)
 
 
 def _cat(trace: Recorder, call: Call) -> None:
@@ -98,16 +157,14 @@ def _cat(trace: Recorder, call: Call) -> None:
 
 
 def _stack(trace: Recorder, call: Call) -> None:
-    """The slices lie on the same axes; their index is fixed."""
     parts = [trace.value(tensor) for tensor in call["tensors"]]
-    at = call["dim"] % call.out.dim()
-    for part in parts[1:]:
-        for a, b in zip(parts[0].dims, part.dims, strict=True):
-            trace.unify(a, b)
-    index = trace.fixed([len(parts)], "position")
-    out = trace.assign(call.out, (*parts[0].dims[:at], *index, *parts[0].dims[at:]))
-    for part in parts:
-        trace.facts.move(part, [i + (i >= at) for i in range(len(part.dims))], out)
+    slices = [derived(part, part.dims) for part in parts]
+    for part, copy in zip(parts, slices, strict=True):
+        copy.uses = None
+        trace.facts.same(part, copy)
+    trace.values.set_stack(call.out, Stack(call["dim"] % call.out.dim(), slices))
+    if any(part.is_use or part.constancy == "zero" for part in parts):
+        trace.value(call.out)  # what may yet be written to is one value
 
 
 def _pad(trace: Recorder, call: Call) -> None:

@@ -1,34 +1,26 @@
 """The same entries under other indices: views, permutations, expansion, repetition."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
 
-from torch import Tensor
-
-from wsl.trace._axes import AxisVariable, Dim, fresh, size_of
-from wsl.trace._facts import Operand, Value
+from wsl.trace._axes import AxisVariable, Dim, fresh, is_fixed, size_of
+from wsl.trace._facts import Value, derived
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule, Unsupported
-from wsl.trace._unify import regroup
+from wsl.trace._stacks import Stack
+from wsl.trace._unify import cut, regroup
+
+Run = tuple[range, range]
 
 
-def derive(trace: Recorder, source: Value, tensor: Tensor, dims: Iterable[Dim]) -> Value:
-    """The value of a view: constant, a weight or a fill if its source is."""
-    out = trace.assign(tensor, dims, source.constancy)
-    out.uses = [] if source.is_use else None
-    out.weight = source.weight
-    return out
-
-
-def _view(trace: Recorder, call: Call) -> None:
-    x = trace.value(call["self"])
-    if tuple(call["self"].shape) != tuple(map(size_of, x.dims)) or call["self"].dtype != call.out.dtype:
-        raise Unsupported
-    old, new = call["self"].shape, call.out.shape
+def _runs(old: Sequence[int], new: Sequence[int]) -> list[Run]:
+    """The smallest runs of dims of two shapes that have equal products."""
     if 0 in old:
         raise Unsupported
-    dims: list[Dim] = []
+    runs = []
     i = j = 0
-    while i < len(old) or j < len(new):  # the smallest runs of dims with equal products
+    while i < len(old) or j < len(new):
         start_i, start_j = i, j
         left = old[i] if i < len(old) else 1
         right = new[j] if j < len(new) else 1
@@ -40,19 +32,105 @@ def _view(trace: Recorder, call: Call) -> None:
             else:
                 right *= new[j]
                 j += 1
-        dims += regroup(x.dims[start_i:i], new[start_j:j], trace.reason)
-    trace.facts.rearrange(x, derive(trace, x, call.out, dims))
+        runs.append((range(start_i, i), range(start_j, j)))
+    return runs
 
 
-def _reorder(trace: Recorder, call: Call, order: Sequence[int]) -> None:
+def _viewed(trace: Recorder, x: Value, new: Sequence[int]) -> Value:
+    dims: list[Dim] = []
+    for here, there in _runs([size_of(dim) for dim in x.dims], new):
+        dims += regroup([x.dims[i] for i in here], [new[j] for j in there], trace.reason)
+    out = derived(x, dims)
+    trace.facts.rearrange(x, out)
+    return out
+
+
+def _view(trace: Recorder, call: Call) -> None:
+    old, new = tuple(call["self"].shape), tuple(call.out.shape)
+    if call["self"].dtype != call.out.dtype:
+        raise Unsupported
+    runs = _runs(old, new)
+    stack = trace.values.get_stack(call["self"])
+    if stack is not None:
+        run = next((there for here, there in runs if stack.dim in here), range(0))
+        at = [j for j in run if new[j] == len(stack.slices)]
+        if len(at) == 1 and prod(new[j] for j in run) == len(stack.slices) > 1:
+            shape = [size for j, size in enumerate(new) if j != at[0]]
+            moved = [_viewed(trace, value, shape) for value in stack.slices]
+            return trace.values.set_stack(call.out, Stack(at[0], moved, stack.site))
     x = trace.value(call["self"])
-    out = derive(trace, x, call.out, [x.dims[i] for i in order])
-    trace.facts.multiply([Operand(x, tuple(range(len(x.dims))))], Operand(out, tuple(order)))
+    if tuple(map(size_of, x.dims)) != old:
+        raise Unsupported
+    split = [pair for here, there in runs if (pair := _splitting(here, there, old, new)) is not None]
+    for i, j in split:
+        if trace.site(j) in trace.sites.stacked and _view_as_stack(trace, call, x, i, j):
+            return None
+    free = [(i, j) for i, j in split if not is_fixed(x.dims[i])]
+    out = trace.values.set(call.out, _viewed(trace, x, new))
+    for _, j in free:
+        trace.sites.split(out.dims[j], trace.site(j))
+    return None
+
+
+def _splitting(here: range, there: range, old: Sequence[int], new: Sequence[int]) -> tuple[int, int] | None:
+    """The dim that a run of a view splits, and the outer one of the dims that it becomes."""
+    large_old, large_new = [i for i in here if old[i] > 1], [j for j in there if new[j] > 1]
+    return (large_old[0], large_new[0]) if len(large_old) == 1 and len(large_new) > 1 else None
+
+
+def _view_as_stack(trace: Recorder, call: Call, x: Value, dim: int, at: int) -> bool:
+    """Make the outer part of dim ``dim`` the dim ``at`` of a stack; tells whether that is possible."""
+    if x.is_use or x.constancy == "zero":
+        return False  # a fill may yet be written to
+    new = call.out.shape
+    pieces = cut(x.dims[dim], [size_of(x.dims[dim]) // new[at]] * new[at])
+    if pieces is None:
+        return False
+    slices = []
+    for piece, start in zip(pieces, accumulate(map(size_of, pieces), initial=0), strict=False):
+        part = derived(x, (*x.dims[:dim], piece, *x.dims[dim + 1 :]))
+        trace.facts.cut(part, x, dim, start)
+        slices.append(_viewed(trace, part, (*new[:at], *new[at + 1 :])))
+    trace.values.set_stack(call.out, Stack(at, slices, trace.site(at)))
+    return True
+
+
+def _placed(trace: Recorder, x: Value, sources: Sequence[int | None], shape: Sequence[int]) -> Value:
+    out = derived(
+        x,
+        [
+            x.dims[source] if source is not None and size_of(x.dims[source]) == size else fresh([size])[0]
+            for source, size in zip(sources, shape, strict=True)
+        ],
+    )
+    trace.facts.move(x, [sources.index(i) if i in sources else None for i in range(len(x.dims))], out)
+    return out
+
+
+def _place(trace: Recorder, call: Call, sources: Sequence[int | None]) -> None:
+    """The output's dims are those of the tensor at ``sources``, or new ones where that is ``None``.
+
+    Indices of new dims, and of dims that grow from a size of 1, are alike: axes that may be permuted freely
+    until something is tied to them.
+    """
+    shape = call.out.shape
+    stack = trace.values.get_stack(call["self"])
+    at = None if stack is None else sources.index(stack.dim) if stack.dim in sources else None
+    if stack is None or at is None or shape[at] != len(stack.slices):
+        trace.values.set(call.out, _placed(trace, trace.value(call["self"]), sources, shape))
+        return
+    inner = [
+        None if source is None else source - (source > stack.dim)
+        for j, source in enumerate(sources)
+        if j != at
+    ]
+    moved = [_placed(trace, value, inner, (*shape[:at], *shape[at + 1 :])) for value in stack.slices]
+    trace.values.set_stack(call.out, Stack(at, moved, stack.site))
 
 
 def _permute(trace: Recorder, call: Call) -> None:
-    rank = call["self"].dim()
-    _reorder(trace, call, [i % rank for i in call["dims"]])
+    rank = call.out.dim()
+    _place(trace, call, [i % rank for i in call["dims"]])
 
 
 def _transpose(trace: Recorder, call: Call) -> None:
@@ -61,39 +139,29 @@ def _transpose(trace: Recorder, call: Call) -> None:
     if rank:
         i, j = (0, rank - 1) if call.name == "t" else (call["dim0"] % rank, call["dim1"] % rank)
         order[i], order[j] = order[j], order[i]
-    _reorder(trace, call, order)
+    _place(trace, call, order)
 
 
 def _unsqueeze(trace: Recorder, call: Call) -> None:
-    x = trace.value(call["self"])
     at = call["dim"] % call.out.dim()
-    out = derive(trace, x, call.out, (*x.dims[:at], (), *x.dims[at:]))
-    trace.facts.move(x, [i + (i >= at) for i in range(len(x.dims))], out)
+    order: list[int | None] = list(range(call.out.dim() - 1))
+    _place(trace, call, [*order[:at], None, *order[at:]])
 
 
 def _squeeze(trace: Recorder, call: Call) -> None:
-    x = trace.value(call["self"])
-    rank = len(x.dims)
+    shape = trace.values.shape(call["self"])
+    rank = len(shape)
     argument = call.get("dim")
     listed = (
         range(rank) if argument is None else argument if isinstance(argument, (list, tuple)) else [argument]
     )
     lost = {i % rank for i in listed} if rank else set()
-    kept = [i for i in range(rank) if i not in lost or size_of(x.dims[i]) != 1]
-    out = derive(trace, x, call.out, [x.dims[i] for i in kept])
-    trace.facts.move(x, [kept.index(i) if i in kept else None for i in range(rank)], out)
+    _place(trace, call, [i for i in range(rank) if i not in lost or shape[i] != 1])
 
 
 def _expand(trace: Recorder, call: Call) -> None:
-    """New indices are alike: axes that may be permuted freely until something is tied to them."""
-    x = trace.value(call["self"])
-    lead = call.out.dim() - len(x.dims)
-    dims = list(fresh(call.out.shape))
-    for i, dim in enumerate(x.dims):
-        if size_of(dim) == call.out.shape[lead + i]:
-            dims[lead + i] = dim
-    out = derive(trace, x, call.out, dims)
-    trace.facts.move(x, [lead + i for i in range(len(x.dims))], out)
+    rank = call["self"].dim()
+    _place(trace, call, [*[None] * (call.out.dim() - rank), *range(rank)])
 
 
 def _repeat(trace: Recorder, call: Call) -> None:
@@ -108,7 +176,7 @@ def _repeat(trace: Recorder, call: Call) -> None:
     trace.facts.move(x, [2 * (lead + i) + 1 for i in range(len(x.dims))], spread)
     if 0 in counts:
         raise Unsupported
-    out = derive(trace, x, call.out, [outer + inner for outer, inner in pairs])
+    out = trace.values.set(call.out, derived(x, [outer + inner for outer, inner in pairs]))
     trace.facts.rearrange(spread, out)
 
 

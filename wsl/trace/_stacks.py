@@ -1,0 +1,82 @@
+"""Stacks: tensors whose slices along one dimension lie on axes of their own.
+
+Queries, keys and values are often slices of one view ``(batch, token, 3, head, inner)``; the last states of a
+recurrent network come back as one tensor ``(layer, batch, hidden)``. As one value their slices would have to
+share all axes. Operators that only move entries therefore act on the slices; whatever else reads a stack
+collapses it into one value (:meth:`wsl.trace._recorder.Recorder.value`).
+
+A view that splits an axis tells nobody that its slices will be taken apart. So the first run remembers where
+axes were split, and which of them were indexed later; a second run makes a stack at these sites. A site where
+the stack collapsed after all is given up. A stack is sound wherever it is made, so that runs need not agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from wsl.trace._axes import Dim, resolve
+from wsl.trace._facts import Constancy, Value
+
+
+class Site(NamedTuple):
+    """Where a view splits an axis: the operator's position in the run, and the outer dim that it makes."""
+
+    operator: int
+    dim: int
+
+
+class Stack:
+    """The value of a tensor, slice by slice.
+
+    Args:
+        dim: the dimension of the tensor that counts the slices.
+        slices: a value for each index, without that dimension.
+        site: the view that made the stack, if a view did.
+    """
+
+    __slots__ = ("dim", "site", "slices")
+
+    def __init__(self, dim: int, slices: Sequence[Value], site: Site | None = None) -> None:
+        self.dim = dim
+        self.slices = tuple(slices)
+        self.site = site
+
+    @property
+    def constancy(self) -> Constancy | None:
+        """What all slices are, if they are the same."""
+        kinds = {value.constancy for value in self.slices}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    @property
+    def weight(self) -> bool:
+        """Whether the slices depend on nothing but parameters and constants."""
+        made = [value for value in self.slices if value.constancy not in ("zero", "constant")]
+        return bool(made) and all(value.weight for value in made)
+
+
+class Sites:
+    """The views that split an axis, and those whose outer part was indexed later.
+
+    Args:
+        stacked: sites of which a stack is made in this run.
+    """
+
+    def __init__(self, stacked: frozenset[Site]) -> None:
+        self.stacked = stacked
+        self.indexed: set[Site] = set()
+        self.collapsed: set[Site] = set()
+        self._splits: list[tuple[Dim, Site]] = []
+
+    def split(self, outer: Dim, site: Site) -> None:
+        """Remember that the view at ``site`` made the axis ``outer``."""
+        self._splits.append((outer, site))
+
+    def index(self, dim: Dim) -> None:
+        """Note that single indices of ``dim`` are taken."""
+        found = resolve(dim)
+        self.indexed.update(site for outer, site in self._splits if resolve(outer) == found)
+
+    def following(self) -> frozenset[Site]:
+        """The sites to make stacks of in the next run; the same as in this one if nothing new was found."""
+        return frozenset((self.stacked | self.indexed) - self.collapsed)
