@@ -10,7 +10,7 @@ from wsl.trace._axes import AxisVariable, leaves
 from wsl.trace._facts import Apply, Fact, Value
 from wsl.trace._generators import find_scalings
 from wsl.trace._locality import find_families
-from wsl.trace._naming import AxisNames, Sum, expand, sum_size
+from wsl.trace._naming import AxisNames, Expansion, Sum, sum_size
 from wsl.trace._recorder import Recorder
 
 _STRENGTHS = ("linear", "positive", "sign")
@@ -18,6 +18,7 @@ _STRENGTHS = ("linear", "positive", "sign")
 
 def emit(trace: Recorder, state: Mapping[str, Value]) -> WeightSpec:
     """The specification of the state tensors ``state``, by name; tied tensors have one and the same value."""
+    expand = Expansion()
     sums = {name: tuple(map(expand, value.dims)) for name, value in state.items()}
     names = AxisNames(trace, sums.values())
     sizes = {name: sum_size(key) for key, name in names.names.items()}

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from wsl.spec import Dim as SpecDim
-from wsl.trace._axes import AxisVariable, Concatenation, Dim, Reason, fix, resolve, size_of
+from wsl.trace._axes import AxisVariable, Concatenation, Dim, Reason, fix, is_fixed, leaves, resolve, size_of
 from wsl.trace._cells import dim_cells
 from wsl.trace._recorder import Recorder
 
@@ -20,24 +20,39 @@ _TERM_LIMIT = 4096
 _PREFIXES: dict[LeafKind, str] = {"hidden": "", "fixed": "f", "input": "x", "output": "y"}
 
 
-def expand(dim: Dim) -> Sum:
-    """``dim`` as a sum of products of leaves.
+class Expansion(dict[Dim, AxisVariable]):
+    """Writes dims as sums of products of leaves.
 
-    A concatenation inside a product, ``t [a + b]``, is written out as ``t`` equal terms, which fixes ``t``.
+    A concatenation within a product, as in heads of which parts are rotated, becomes one axis if it is fixed
+    (the same wherever it occurs; this mapping holds them). Else ``t [a + b]`` is written out as ``t`` equal
+    terms, which fixes ``t``.
     """
-    resolved = resolve(dim)
-    if len(resolved) == 1 and isinstance(resolved[0], Concatenation):
-        return tuple(product for term in resolved[0].terms for product in expand(term))
-    inner = next((i for i, factor in enumerate(resolved) if isinstance(factor, Concatenation)), None)
-    if inner is None:
-        return (tuple(factor for factor in resolved if isinstance(factor, AxisVariable)),)
-    head, tail = resolved[:inner], resolved[inner:]
-    reason = Reason("operator", "a flattened concatenation that is not outermost")
-    if size_of(head) > _TERM_LIMIT:
-        fix(dim, reason)
-        return ((AxisVariable(size_of(dim), reason),),)
-    fix(head, reason)
-    return expand(tail) * size_of(head)
+
+    def __call__(self, dim: Dim) -> Sum:
+        """``dim`` as a sum of products."""
+        resolved = resolve(dim)
+        if len(resolved) == 1 and isinstance(resolved[0], Concatenation):
+            return tuple(product for term in resolved[0].terms for product in self(term))
+        factors = tuple(
+            self._joined(factor) if isinstance(factor, Concatenation) and is_fixed((factor,)) else factor
+            for factor in resolved
+        )
+        inner = next((i for i, factor in enumerate(factors) if isinstance(factor, Concatenation)), None)
+        if inner is None:
+            return (tuple(factor for factor in factors if isinstance(factor, AxisVariable)),)
+        head, tail = factors[:inner], factors[inner:]
+        reason = Reason("operator", "a flattened concatenation that is not outermost")
+        if size_of(head) > _TERM_LIMIT:
+            fix(dim, reason)
+            return ((AxisVariable(size_of(dim), reason),),)
+        fix(head, reason)
+        return self(tail) * size_of(head)
+
+    def _joined(self, concatenation: Concatenation) -> AxisVariable:
+        whole = self.setdefault((concatenation,), AxisVariable(concatenation.size))
+        for leaf in leaves((concatenation,)):
+            whole.reasons.update(leaf.reasons)
+        return whole
 
 
 class Classifier:
