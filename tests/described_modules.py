@@ -66,7 +66,7 @@ class ConcatNet(nn.Module):
 
 
 class GroupedConv(nn.Module):
-    """Grouped and depthwise convolutions: products of axes in a stored dimension."""
+    """Grouped and depthwise convolutions: channels of each group, and whole groups, change places."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,12 +201,12 @@ MODULES = {
         WeightSpec.parse(
             """
             axes  g: 2 hidden  i: 3 hidden sigmoid  o: 2 hidden sigmoid  x: 2 input  y: 3 output
-            stem.weight       (g i) x _     _=1
-            stem.bias         (g i)
-            grouped.weight    (g o) i _     _=3
-            grouped.bias      (g o)
-            depthwise.weight  (g o) _ _     _=1x2
-            head.weight       y (g o)
+            stem.weight       (g i[g]) x _        _=1
+            stem.bias         (g i[g])
+            grouped.weight    (g o[g]) i[g] _     _=3
+            grouped.bias      (g o[g])
+            depthwise.weight  (g o[g]) _ _        _=1x2
+            head.weight       y (g o[g])
             head.bias         y
             """
         ),

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from described_modules import MODULES
+from described_families import FAMILIES
+from described_modules import MODULES as PLAIN
 from hypothesis import given, settings
 from torch import nn
 
@@ -19,8 +20,9 @@ from wsl.testing import (
     random_specs,
     random_weights,
 )
-from wsl.testing._random_specs import FAMILIES
+from wsl.testing._random_specs import KINDS
 
+MODULES = {**PLAIN, **FAMILIES}
 MLP = MODULES["mlp"].spec
 
 
@@ -34,17 +36,17 @@ def _axis_sums(spec, weights):
         )
         for key, block in blocks.items()
     }
-    nodes = {
-        name: torch.zeros(len(next(iter(blocks.values()))), axis.size, 1).double()
-        for name, axis in spec.axes.items()
-    }
-    for ref in spec.blocks:
-        for dim, name in enumerate(ref.block.axes):
-            if name in nodes:
-                others = [d + 1 for d in range(len(ref.block.axes)) if d != dim]
-                nodes[name] = nodes[name] + (
-                    blocks[ref.key].pow(3).sum(others) if others else blocks[ref.key]
-                ).unsqueeze(-1)
+    nodes = {}
+    for node_set in spec.topology.nodes:
+        found = torch.zeros(len(next(iter(blocks.values()))), *(spec.axes[a].size for a in node_set.axes))
+        for ref in spec.blocks:
+            axes = ref.block.axes
+            if all(axes.count(axis) == 1 == node_set.axes.count(axis) for axis in node_set.axes):
+                dims = [axes.index(axis) + 1 for axis in node_set.axes]
+                others = [d + 1 for d in range(len(axes)) if d + 1 not in dims]
+                cubes = blocks[ref.key].pow(3).permute(0, *dims, *others)
+                found = found + cubes.flatten(1 + len(dims)).sum(-1) if others else found + cubes
+        nodes[node_set.name] = found.flatten(1).unsqueeze(-1)
     return SimpleNamespace(tensors=tensors, nodes=nodes)
 
 
@@ -146,9 +148,9 @@ def _drawn(strategy, count):
     return drawn
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_families_and_sizes_can_be_chosen(family):
-    for spec in _drawn(random_specs([family], max_size=2), 10):
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_and_sizes_can_be_chosen(kind):
+    for spec in _drawn(random_specs([kind], max_size=2), 10):
         assert isinstance(spec, WeightSpec)
         assert all(axis.size <= 2 for axis in spec.axes.values())
 
@@ -166,6 +168,18 @@ def test_random_specs_hold_every_kind():
         "three axes": lambda s: any(len(ref.block.neuron_dims) == 3 for ref in s.blocks),
         "a scalar": lambda s: any(tensor.shape == () for tensor in s.tensors.values()),
         "statistics": lambda s: any(name.endswith("running_var") for name in s.tensors),
+        "heads with inner axes": lambda s: any(axis.family == ("a1",) for axis in s.axes.values()),
+        "grouped queries": lambda s: {axis.name: axis.family for axis in s.hidden_axes}.get("a1") == ("b1",),
+        "nested families": lambda s: any(axis.family == ("b1", "a1") for axis in s.axes.values()),
+        "a family over a fixed axis": lambda s: any("f1" in axis.family for axis in s.axes.values()),
+        "a linear scaling": lambda s: any(scaling.kind == "linear" for scaling in s.scalings),
+        "a linear scaling of a family": lambda s: any(
+            scaling.kind == "linear" and s.axes[scaling.axis].family for scaling in s.scalings
+        ),
+        "a scaling along one of two dimensions": lambda s: any(
+            exponent.dim is not None for scaling in s.scalings for exponent in scaling.exponents
+        ),
+        "identity edges": lambda s: any(edge.block is None for edge in s.edges),
         "a fixed axis": lambda s: s.notes and any(axis.kind == "fixed" for axis in s.axes.values()),
     }
     assert {kind for kind, holds in kinds.items() if not any(map(holds, drawn))} == set()

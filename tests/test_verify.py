@@ -1,11 +1,15 @@
 """verify: passes on true specifications, fails on every mutated one, and says what it found."""
 
 import copy
+import re
 from dataclasses import FrozenInstanceError
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
-from described_modules import MODULES
+from described_families import FAMILIES
+from described_modules import MODULES as PLAIN
 from torch import Tensor, nn
 
 from wsl._verify import SymmetryError, verify
@@ -13,6 +17,8 @@ from wsl.models import Siren
 from wsl.spec import SpecError, WeightSpec
 from wsl.testing import assert_preserves_function, mutations
 from wsl.trace import trace
+
+MODULES = {**PLAIN, **FAMILIES}
 
 
 def _spec(text: str) -> WeightSpec:
@@ -237,13 +243,21 @@ def test_outputs_without_tensors_are_refused():
         verify(module, LINEAR, torch.ones(2, 3))
 
 
+def test_what_asks_for_a_narrower_type_computes_in_float64():
+    def normalised(x: Tensor) -> Tensor:
+        narrow = x.to(torch.float32)
+        scales = torch.tensor([[0.1]], dtype=torch.float32) @ torch.ones(1, 1, dtype=torch.float16)
+        return (narrow * narrow.square().mean(1, keepdim=True, dtype=torch.float32)).type_as(x) * scales
+
+    assert verify(_linear(Elementwise(normalised)), LINEAR, torch.ones(2, 3)).worst_error < 1e-14
+
+
 def test_float32_inside_is_recognised():
+    def outside_of_torch(x: Tensor) -> Tensor:
+        return x * torch.from_numpy(np.exp(x.numpy().astype(np.float32)).sum(1, keepdims=True))
+
     with pytest.raises(SymmetryError, match="float32 inside the module"):
-        verify(
-            _linear(Elementwise(lambda x: x * x.float().exp().sum(1, keepdim=True).double())),
-            LINEAR,
-            torch.ones(2, 3),
-        )
+        verify(_linear(Elementwise(outside_of_torch)), LINEAR, torch.ones(2, 3))
 
 
 def test_modules_that_remember_are_refused():
@@ -304,23 +318,156 @@ def test_the_report_prints_and_is_frozen():
         report.worst_error = 0.0
 
 
-def test_lists_of_inputs_are_positional_and_outputs_may_be_attributes():
-    class Output:
-        def __init__(self, sample: Tensor) -> None:
-            self.sample = sample
+class Branching(nn.Module):
+    """Reads other tensors for other inputs; returns an object."""
 
-    class Pair(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.even, self.odd = _linear(nn.Tanh()), _linear(nn.Tanh())
+
+    def forward(self, x: Tensor, *, shift: Tensor | None = None) -> object:
+        hidden = self.even[0](x) if len(x) % 2 == 0 else self.odd[0](x)
+        y = (self.even if len(x) % 2 == 0 else self.odd)(x if shift is None else x + shift)
+        found = SimpleNamespace(logits=y, hidden=hidden)
+        found.itself = found
+        return found
+
+
+BRANCHING = """
+    axes  h1: 4 hidden  h2: 4 hidden
+    even.0.weight  h1 _   _=3
+    even.0.bias    h1
+    even.2.weight  _ h1   _=2
+    odd.0.weight   h2 _   _=3
+    odd.0.bias     h2
+    odd.2.weight   _ h2   _=2
+"""
+
+
+def _logits(output: object) -> Tensor:
+    return output.logits
+
+
+def test_examples_of_a_list_are_all_run():
+    module, spec, x = Branching(), _spec(BRANCHING), torch.ones(6, 3)
+    with pytest.raises(SymmetryError, match="axis h2 is dull everywhere"):
+        verify(module, spec, x, output=_logits)
+    assert verify(module, spec, [x, x[:3]], output=_logits).dull == ()
+    assert verify(module, spec, [(x,), (x[:3],)], [{}, {"shift": x[0]}], output=_logits).axes == ("h1", "h2")
+    wrong = _spec(BRANCHING.replace("odd.0.bias     h2", "odd.0.bias  _   _=4"))
+    with pytest.raises(SymmetryError, match="relative error .* in output of example 2 "):
+        verify(module, wrong, [x, x[:3]], {"shift": x[0]}, output=_logits)
+    with pytest.raises(TypeError, match="2 examples, but 1 kwargs"):
+        verify(module, spec, [x, x[:3]], [{}])
+    with pytest.raises(TypeError, match="a tensor or a tuple"):
+        verify(module, spec, {"x": x})
+
+
+def test_what_the_output_is_decides_what_counts():
+    with pytest.raises(SymmetryError, match=r"permuting axis h1 .* in output\.hidden"):
+        verify(Branching(), _spec(BRANCHING), torch.ones(6, 3))
+    assert_preserves_function(Branching(), _spec(BRANCHING), [torch.ones(6, 3)], output=_logits)
+    with pytest.raises(AssertionError, match=r"output\.hidden changes"):
+        assert_preserves_function(Branching(), _spec(BRANCHING), torch.ones(6, 3))
+
+
+def test_masks_are_kept():
+    class Masked(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.net = _linear(nn.Tanh())
+            self.net = _linear(nn.ReLU())
 
-        def forward(self, x: Tensor, y: Tensor) -> Output:
-            return Output(self.net(x + y))
+        def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+            assert set(mask.unique().tolist()) > {-1e9}
+            assert len(mask.unique()) == 4, "entries that mask nothing are drawn"
+            return (self.net(x).T @ (mask.exp() > 0).double()) + mask.relu().sum()
 
-    spec = _spec("axes h1: 4 hidden\nnet.0.weight h1 _ _=3\nnet.0.bias h1\nnet.2.weight _ h1 _=2")
-    inputs = [torch.randn(5, 3), torch.randn(5, 3)]
-    assert [axis.size for axis in trace(Pair(), inputs).hidden_axes] == [4]
-    assert verify(Pair(), spec, inputs).axes == ("h1",)
+    text = str(LINEAR)
+    for name in LINEAR.tensors:
+        text = text.replace(name, f"net.{name}")
+    mask = torch.tensor([-1e9, 0.0, -1e9, 0.0, 0.0])
+    verify(Masked(), _spec(text), (torch.ones(5, 3), mask))
+
+
+def test_modules_without_numbers_are_refused():
+    with pytest.raises(ValueError, match="Sequential is on the meta device"):
+        verify(_linear(nn.ReLU()).to("meta"), LINEAR, torch.ones(2, 3))
+
+
+def test_state_that_the_module_writes_to_starts_the_same_in_every_run():
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = _linear(nn.ReLU())
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.count.data += x.sum()
+            return self.net(x) * self.count
+
+    text = str(LINEAR)
+    for name in LINEAR.tensors:
+        text = text.replace(name, f"net.{name}")
+    report = verify(Counting(), _spec(text), [torch.ones(2, 3), torch.ones(4, 3)])
+    assert report.unlisted == ("count",)
+
+
+def _wrong(name: str, *changes: tuple[str, str]) -> WeightSpec:
+    text = str(MODULES[name].spec)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return _spec(text)
+
+
+def test_coarser_families_are_true():
+    coarser = (("a[b]", "a"), ("r[b,a]", "r[b]")), (("r[b,a]", "r"),)
+    for changes in coarser:
+        verify(MODULES["experts"].build(), _wrong("experts", *changes), MODULES["experts"].inputs)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("slots", ("s: 2 fixed", "s: 2 hidden"), r"permuting axis s changes the function.*\n.*write dim 0"),
+        (
+            "low_rank",
+            ("1.weight-1", "1.weight+1"),
+            r"a matrix acting along axis r1 .*\n.*0.weight\+1, 1.weig",
+        ),
+        ("low_rank", ("h1 positive", "h1 linear"), "a matrix acting along axis h1 changes"),
+        ("attention", ("k.weight-1\nscaling:  e", "k.weight+1\nscaling:  e"), "a matrix acting along axis d"),
+        ("lstm", ("[1]@1+1", "[1]@0+1"), r"flipping signs along axis h1 .*\n.*weight_hh_l0\[1\]@0\+1"),
+    ],
+)
+def test_wrong_contexts_matrices_and_repeated_axes_are_named(name, change, message):
+    wrong = _wrong(name, change)
+    with pytest.raises(SymmetryError, match=message):
+        verify(MODULES[name].build(), wrong, MODULES[name].inputs)
+
+
+class Shared(nn.Module):
+    """Units that all groups share: they look like a family over the groups, but each is one unit."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.a, self.b = nn.Parameter(torch.ones(3, units)), nn.Parameter(torch.ones(3, units))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (torch.tanh(self.a).sum(0) * torch.tanh(self.b).sum(0)).sum()
+
+
+@pytest.mark.parametrize("units", [2, 3])
+@pytest.mark.parametrize("kind", ["fixed", "hidden"])
+def test_units_that_others_follow_are_no_family(units, kind):
+    module = Shared(units)
+    text = f"axes g: 3 {kind}  u: {units} hidden tanh sign\na g u\nb g u\nscaling: u sign a+1 b+1"
+    verify(module, _spec(text), torch.ones(2))
+    where = " at one index of g" if units == 2 else ".*"  # all cycles of two neurons are the same swap
+    for seed in range(5):
+        with pytest.raises(SymmetryError, match="flipping signs along axis u changes") as caught:
+            verify(module, _spec(text.replace(" u\n", " u[g]\n")), torch.ones(2), seed=seed)
+        assert re.search(f"(permuting|swapping two neurons of) axis u{where} changes", str(caught.value))
 
 
 def test_deep_networks_of_fast_sines_are_compared_at_their_own_scale():

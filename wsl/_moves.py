@@ -1,6 +1,7 @@
 """The moves that :func:`wsl.verify` tries: generators of the group, and single places moved on their own."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -8,6 +9,8 @@ from torch import Tensor
 
 from wsl.spec import WeightSpec
 from wsl.symmetry import Action, sample
+
+_SCALINGS = {"positive": "scaling along", "sign": "flipping signs along", "linear": "a matrix acting along"}
 
 
 class Move(NamedTuple):
@@ -46,27 +49,52 @@ def generators(spec: WeightSpec, generator: torch.Generator, device: torch.devic
     """Everything at once, then each part of the group alone.
 
     An axis is moved by a cycle through all its neurons and by a swap of two neighbours in it: together
-    they generate all permutations. Signs are flipped at an odd number of neurons, for the same reason.
+    they generate all permutations. Signs are flipped at an odd number of neurons, for the same reason. A
+    family is moved with its members apart, then one member alone, which others would follow if they had to.
     """
-    cycles = {a.name: cycle(a.size, generator).to(device) for a in spec.hidden_axes if a.size > 1}
-    factors = sample(spec, 1, permute=False, scale=True, generator=generator, dtype=torch.float64).scales
-    scales = {
-        index: (_odd_signs(factor, generator) if spec.scalings[index].kind == "sign" else factor).to(device)
-        for index, factor in factors.items()
-    }
+    cycles = {a.name: _cycles(spec, a.name, generator).to(device) for a in spec.hidden_axes if a.size > 1}
+    drawn = sample(
+        spec, 1, permute=False, scale=True, linear=True, generator=generator, dtype=torch.float64
+    ).scales
+    scales = {index: scale.to(device) for index, scale in drawn.items()}
     if cycles or scales:
-        yield Move("moving everything at once", "", Action({k: v[None] for k, v in cycles.items()}, scales))
+        yield Move("moving everything at once", "", Action(cycles, scales))
     for axis, whole in cycles.items():
-        carriers = carriers_of(spec, axis)
-        yield Move(f"permuting axis {axis}", carriers, Action({axis: whole[None]}))
-        if len(whole) > 2:
-            swap = torch.arange(len(whole), device=device)
-            swap[0], swap[whole[0]] = whole[0], 0
-            yield Move(f"swapping two neurons of axis {axis}", carriers, Action({axis: swap[None]}))
+        yield from _moves_of_axis(spec, axis, whole, generator)
     for index, scaling in enumerate(spec.scalings):
-        what = "scaling" if scaling.kind == "positive" else "flipping signs"
-        powers = ", ".join(f"{key}{power:+d}" for key, power in scaling.exponents)
-        yield Move(f"{what} along axis {scaling.axis}", powers, Action({}, {index: scales[index]}))
+        scale = scales[index]
+        if scaling.kind == "sign":
+            scale = _odd_signs(scale, generator)
+        powers = ", ".join(map(str, scaling.exponents))
+        yield Move(f"{_SCALINGS[scaling.kind]} axis {scaling.axis}", powers, Action({}, {index: scale}))
+
+
+def _moves_of_axis(spec: WeightSpec, axis: str, whole: Tensor, generator: torch.Generator) -> Iterator[Move]:
+    carriers = carriers_of(spec, axis)
+    size = whole.shape[-1]
+    yield Move(f"permuting axis {axis}", carriers, Action({axis: whole}))
+    members = whole.reshape(-1, size)
+    chosen = int(torch.randint(len(members), (), generator=generator))
+    rest = torch.arange(size, device=whole.device).repeat(len(members), 1)
+    one, where = members[chosen], ""
+    if len(members) > 1:
+        family = spec.axes[axis].family
+        where = f" at one index of {' and '.join(family)}"
+        alone = rest.index_copy(0, torch.tensor([chosen], device=whole.device), one[None])
+        yield Move(f"permuting axis {axis}{where}", carriers, Action({axis: alone.view_as(whole)}))
+    if size > 2:
+        swap = rest.clone()
+        swap[chosen, 0], swap[chosen, one[0]] = one[0], 0
+        yield Move(
+            f"swapping two neurons of axis {axis}{where}", carriers, Action({axis: swap.view_as(whole)})
+        )
+
+
+def _cycles(spec: WeightSpec, axis: str, generator: torch.Generator) -> Tensor:
+    """An independent :func:`cycle` for each member of a family, ``(1, *sizes of the family, n)``."""
+    family = [spec.axes[name].size for name in spec.axes[axis].family]
+    members = [cycle(spec.axes[axis].size, generator) for _ in range(math.prod(family))]
+    return torch.stack(members).view(1, *family, -1)
 
 
 def cycle(size: int, generator: torch.Generator) -> Tensor:
@@ -81,24 +109,41 @@ def move_alone(
     spec: WeightSpec, weights: Mapping[str, Tensor], place: Place, generator: torch.Generator
 ) -> dict[str, Tensor]:
     """Permute one view dimension of one block, and nothing else."""
-    blocks = spec.split(weights)
-    block = blocks[place.key]
-    read = cycle(block.shape[place.dim + 1], generator).to(block.device)
-    return spec.join({**blocks, place.key: block.index_select(place.dim + 1, read)})
+    read = cycle(spec.block(place.key).block.view[place.dim], generator)
+    return _with_block(
+        spec, weights, place, lambda block: block.index_select(place.dim, read.to(block.device))
+    )
 
 
 def redraw_alone(
     spec: WeightSpec, weights: Mapping[str, Tensor], place: Place, generator: torch.Generator
 ) -> dict[str, Tensor]:
     """Multiply the entries of one block by random factors around one: signs stay."""
-    blocks = spec.split(weights)
-    block = blocks[place.key]
-    factors = 0.5 + torch.rand(block.shape, generator=generator, dtype=torch.float64)
-    return spec.join({**blocks, place.key: block * factors.to(block)})
+
+    def redrawn(block: Tensor) -> Tensor:
+        return block * (0.5 + torch.rand(block.shape, generator=generator, dtype=torch.float64)).to(block)
+
+    return _with_block(spec, weights, place, redrawn)
+
+
+def _with_block(
+    spec: WeightSpec, weights: Mapping[str, Tensor], place: Place, function: Callable[[Tensor], Tensor]
+) -> dict[str, Tensor]:
+    """Replace one block, given as its view; all other tensors are shared, not copied."""
+    _, name, block = spec.block(place.key)
+    tensor = weights[name].clone()
+    part = tensor[0][tuple(slice(start, stop) for start, stop in block.slice)]
+    part.copy_(function(part.reshape(block.view)).reshape(part.shape))
+    return {**weights, name: tensor}
 
 
 def _odd_signs(signs: Tensor, generator: torch.Generator) -> Tensor:
-    """Signs ``(1, n)`` of which an odd number is negative and, from 2 neurons on, some are positive."""
-    size = signs.shape[1]
-    flipped = torch.randperm(size, generator=generator)[: 1 + 2 * ((size - 1) // 4)]
-    return torch.ones_like(signs).index_fill(1, flipped, -1)
+    """Signs like ``(1, *family, n)`` of which an odd number is negative, all in one member of the family.
+
+    From 2 neurons on, some are positive.
+    """
+    size = signs.shape[-1]
+    flat = torch.ones_like(signs).view(-1, size)
+    chosen = int(torch.randint(len(flat), (), generator=generator))
+    flat[chosen, torch.randperm(size, generator=generator)[: 1 + 2 * ((size - 1) // 4)]] = -1
+    return flat.view_as(signs)

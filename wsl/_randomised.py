@@ -2,16 +2,23 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
-Example = object  # a tensor, a tuple of positional inputs, or any nesting of tensors
+from wsl.trace._inputs import read_examples
+
+Inputs = Tensor | tuple[Any, ...] | list[Any]  # a tensor, a tuple of positional inputs, or a list of such
+Keywords = Mapping[str, Any] | list[Mapping[str, Any]] | None
+Output = Callable[[Any], Any]
 
 _WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64}
 _WIDER |= {torch.complex32: torch.complex128, torch.complex64: torch.complex128}
+_MASKING = 1e4  # entries of this size are masks (-1e9, the least float), not data
 
 
 class RandomisedModule:
@@ -19,22 +26,35 @@ class RandomisedModule:
 
     Every parameter and floating-point buffer is drawn anew, and so are floating-point inputs: with a freshly
     built module (zero heads, affine = 1, mean 0) or constant inputs a wrong specification can go unnoticed.
-    Integers, booleans and what is not finite (attention masks) are kept. The original stays untouched.
+    Integers, booleans and what is huge or not finite (attention masks) are kept. Where the module asks for a
+    narrower type it gets float64. The original stays untouched.
 
     Args:
         module: any module; on one device.
-        example_inputs: a tensor, or a tuple of positional inputs.
-        kwargs: keyword inputs.
+        example_inputs: a tensor, or a tuple of positional inputs; or a list of such examples.
+        kwargs: keyword inputs: one mapping, or a list of as many as there are examples.
         seed: of the state, of the inputs, and of what the module itself draws at every call.
+        output: selects what of the module's output counts; all of it if not given.
+
+    Raises:
+        TypeError: inputs of other types.
+        ValueError: a module on the meta device.
     """
 
     def __init__(
         self,
         module: nn.Module,
-        example_inputs: Example,
-        kwargs: Mapping[str, object] | None = None,
+        example_inputs: Inputs,
+        kwargs: Keywords = None,
         seed: int = 0,
+        output: Output | None = None,
     ) -> None:
+        examples = read_examples(example_inputs, kwargs)
+        if any(value.is_meta for _, value in _named_state(module)):
+            raise ValueError(
+                f"{type(module).__name__} is on the meta device, which holds no numbers to compute with.\n"
+                "  Build it on another device; a smaller network of the same kind will do."
+            )
         self.generator = torch.Generator().manual_seed(seed)
         self.seed = seed
         self._module = copy.deepcopy(module).eval()
@@ -53,17 +73,36 @@ class RandomisedModule:
             name: _own_scale(value.detach()) for name, value in _named_state(module) if name in self.state
         }
         self._cuda = {v.get_device() for v in self.state.values() if v.is_cuda}
-        args = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
-        self._args = tuple(map_tensors(self._draw_input, arg) for arg in args)
-        self._kwargs = {name: map_tensors(self._draw_input, arg) for name, arg in (kwargs or {}).items()}
+        self._examples = [example.map(self._draw_input) for example in examples]
+        self._output = output
+        self._written: set[str] | None = None
 
     def __call__(self, changed: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run with some state tensors replaced; returns the tensors of the output by where they stand."""
-        state = {name: changed.get(name, value).clone() for name, value in self.state.items()}
-        with torch.no_grad(), _double_by_default(), torch.random.fork_rng(self._cuda):
-            torch.manual_seed(self.seed)
-            output = torch.func.functional_call(self._module, state, self._args, self._kwargs)
-        return dict(leaves(output))
+        found: dict[str, Tensor] = {}
+        written = set(self.state) if self._written is None else self._written
+        seen = set()
+        for index, example in enumerate(self._examples):
+            given = {name: changed.get(name, value) for name, value in self.state.items()}
+            state = {name: value.clone() if name in written else value for name, value in given.items()}
+            with torch.no_grad(), _double_by_default(), torch.random.fork_rng(self._cuda), _Widening():
+                self._seed_all()
+                output = torch.func.functional_call(self._module, state, example.inputs, example.keywords)
+                selected = output if self._output is None else self._output(output)
+            where = "output" if len(self._examples) == 1 else f"output of example {index + 1}"
+            found |= leaves(selected, where)
+            if self._written is None:
+                seen |= {name for name, value in state.items() if not _identical(value, given[name])}
+        if self._written is None:
+            # What the first run wrote to is copied before later ones; all else is not, as copies take time.
+            self._written = seen
+        return found
+
+    def _seed_all(self) -> None:
+        """Seed what the module may draw from; ``torch.manual_seed`` takes longer than small modules do."""
+        torch.default_generator.manual_seed(self.seed)
+        for device in self._cuda:
+            torch.cuda.default_generators[device].manual_seed(self.seed)
 
     def settle(self) -> None:
         """Draw smaller weights where rounding errors grow so much that outputs could not be compared.
@@ -102,7 +141,29 @@ class RandomisedModule:
             return value
         dtype = torch.float64 if value.is_floating_point() else torch.complex128
         drawn = torch.randn(value.shape, generator=self.generator, dtype=dtype)
-        return torch.where(value.isfinite(), drawn.to(value.device), value.to(dtype))
+        kept = value.isfinite().logical_not() | (value.abs() >= _MASKING)
+        return torch.where(kept, value.to(dtype), drawn.to(value.device))
+
+
+class _Widening(TorchDispatchMode):
+    """Whatever asks for float32 or less gets float64: norms and softmaxes that compute in a fixed type."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first operator imports torch._dynamo, which takes seconds
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        asked = dict(kwargs or {})
+        if "dtype" in asked:
+            asked["dtype"] = _WIDER.get(asked["dtype"], asked["dtype"])
+        result = func(*args, **asked)
+        return _widen(result) if func is torch.ops.aten.lift_fresh.default else result
 
 
 def relative_error(value: Tensor, expected: Tensor) -> float:
@@ -116,32 +177,25 @@ def relative_error(value: Tensor, expected: Tensor) -> float:
     return difference / finite if finite else difference
 
 
-def leaves(tree: object, path: str = "output") -> Iterator[tuple[str, Tensor]]:
+def leaves(
+    tree: object, path: str = "output", above: frozenset[int] = frozenset()
+) -> Iterator[tuple[str, Tensor]]:
     """Tensors and numbers in nested containers, and in attributes of objects, by path: ``output['a'][0]``."""
+    if id(tree) in above:
+        return  # an object that holds itself
+    above |= {id(tree)}
     if isinstance(tree, (Tensor, int, float, complex)):
         value = torch.as_tensor(tree).detach()
         yield path, value.to(torch.complex128 if value.is_complex() else torch.float64)
     elif isinstance(tree, Mapping):
         for key, part in tree.items():
-            yield from leaves(part, f"{path}[{key!r}]")
+            yield from leaves(part, f"{path}[{key!r}]", above)
     elif isinstance(tree, (tuple, list)):
         for index, part in enumerate(tree):
-            yield from leaves(part, f"{path}[{index}]")
+            yield from leaves(part, f"{path}[{index}]", above)
     elif hasattr(tree, "__dict__") and not isinstance(tree, (type, nn.Module)):
         for name, part in vars(tree).items():
-            yield from leaves(part, f"{path}.{name}")
-
-
-def map_tensors(function: Callable[[Tensor], Tensor], tree: object) -> object:
-    """Replace the tensors in nested tuples, lists and dicts."""
-    if isinstance(tree, Tensor):
-        return function(tree)
-    if isinstance(tree, dict):
-        return type(tree)((key, map_tensors(function, part)) for key, part in tree.items())
-    if isinstance(tree, (tuple, list)):
-        parts = [map_tensors(function, part) for part in tree]
-        return tree._make(parts) if hasattr(tree, "_make") else type(tree)(parts)
-    return tree
+            yield from leaves(part, f"{path}.{name}", above)
 
 
 def _named_state(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -165,6 +219,11 @@ def _own_scale(value: Tensor) -> float:
 
 def _is_positive(value: Tensor) -> bool:
     return value.numel() > 0 and bool((value >= 0).all()) and bool(value.any())
+
+
+def _identical(value: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same entries; NaN equals itself."""
+    return bool(((value == other) | (value != value)).all())
 
 
 def _widen(value: Tensor) -> Tensor:

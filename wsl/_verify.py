@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wsl._moves import Move, Place, carriers_of, generators, move_alone, places, redraw_alone
-from wsl._randomised import Example, RandomisedModule, relative_error
+from wsl._randomised import Inputs, Keywords, Output, RandomisedModule, relative_error
 from wsl.spec import SpecError, WeightSpec
 from wsl.symmetry import apply
 
@@ -62,29 +62,35 @@ class VerifyReport:
 def verify(
     module: nn.Module,
     spec: WeightSpec,
-    example_inputs: Example,
-    kwargs: Mapping[str, object] | None = None,
+    example_inputs: Inputs,
+    kwargs: Keywords = None,
     *,
     seed: int = 0,
+    output: Output | None = None,
 ) -> VerifyReport:
     """Check in float64 that every symmetry of ``spec`` leaves the function of ``module`` unchanged.
 
     Works on a copy in evaluation mode with random state and random inputs (integer inputs are kept); the
     module itself is not touched. Moves everything at once, then each hidden axis alone (by a cycle through
-    all its neurons and by a swap of two: together they generate all permutations), then each scaling alone.
+    all its neurons and by a swap of two: together they generate all permutations), then each scaling alone. A
+    family is moved everywhere, each member by its own permutation, and at one combination of indices alone.
     Then the teeth: each axis is moved in one block of one tensor only, which has to change the output.
 
     Args:
-        example_inputs: a tensor, or a tuple of positional inputs.
-        kwargs: keyword inputs.
+        example_inputs: a tensor, or a tuple of positional inputs; or a list of such examples.
+        kwargs: keyword inputs; with a list of examples, one mapping for all or a list of as many.
         seed: of the random state, inputs and moves.
+        output: selects what of the module's output has to be preserved, as ``lambda o: o.logits``; all of it
+            if not given.
 
     Raises:
+        TypeError: examples of other types.
+        ValueError: a module on the meta device.
         SpecError: names or shapes of the module's state and of ``spec`` disagree.
         SymmetryError: an output changes by more than 1e-10 relative, is NaN or is not reproducible; or the
             output does not depend on any tensor that carries some hidden axis.
     """
-    subject = RandomisedModule(module, example_inputs, kwargs, seed)
+    subject = RandomisedModule(module, example_inputs, kwargs, seed, output)
     _matching_state(subject, spec, type(module).__name__)
     subject.settle()
     trial = _Trial(subject, spec, _matching_state(subject, spec, type(module).__name__))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from wsl._randomised import Example, RandomisedModule, leaves, relative_error
+from wsl._randomised import Inputs, Keywords, Output, RandomisedModule, leaves, relative_error
 from wsl._verify import TOLERANCE
 from wsl.spec import WeightSpec
 from wsl.symmetry import Action, apply, apply_to_features, apply_to_nodes, sample
@@ -15,22 +15,24 @@ from wsl.testing._weights import random_weights
 def assert_preserves_function(
     module: nn.Module,
     spec: WeightSpec,
-    example_inputs: Example,
-    kwargs: Mapping[str, object] | None = None,
+    example_inputs: Inputs,
+    kwargs: Keywords = None,
     *,
     trials: int = 3,
     seed: int = 0,
+    output: Output | None = None,
 ) -> None:
     """Random group elements of ``spec`` leave the function of ``module`` unchanged, to 1e-10 relative.
 
-    State and inputs are randomised in a float64 copy first. :func:`wsl.verify` looks closer: it moves every
+    State and inputs are randomised in a float64 copy first. Examples and ``output`` are those of
+    :func:`wsl.trace`. :func:`wsl.verify` looks closer: it moves every
     part of the group on its own, tells which one fails, and checks that the test can fail.
 
     Raises:
         AssertionError: an output changed; the message names it and the error.
         SpecError: ``spec`` belongs to another module.
     """
-    subject = RandomisedModule(module, example_inputs, kwargs, seed)
+    subject = RandomisedModule(module, example_inputs, kwargs, seed, output)
     known = [name for name in spec.tensors if name in subject.canonical]
     spec.check_weights({name: subject.state[subject.canonical[name]] for name in known}, batched=False)
     subject.settle()
@@ -40,7 +42,7 @@ def assert_preserves_function(
     expected = subject({})
     assert expected, "the module's output holds no tensors, so there is nothing to compare"
     for _ in range(trials):
-        action = sample(spec, 1, scale=True, generator=generator, dtype=torch.float64)
+        action = sample(spec, 1, scale=True, linear=True, generator=generator, dtype=torch.float64)
         moved = apply(spec, action, weights)
         found = subject({subject.canonical[name]: tensor[0] for name, tensor in moved.items()})
         assert found.keys() == expected.keys(), (
@@ -66,9 +68,9 @@ def assert_equivariant(
 
     Args:
         function: takes weights ``(B, *shape)``; returns weights (an update), or weight features: an object
-            with ``tensors`` (by block key, ``(B, *view, C)``) and ``nodes`` (by axis, ``(B, n, C)``).
+            with ``tensors`` (by block key, ``(B, *view, C)``) and ``nodes`` (by node set, ``(B, n, C)``).
         atol: largest difference, beside as much relative to the largest entry of each tensor.
-        scale: also draw scalings and sign flips.
+        scale: also draw scalings and sign flips, diagonal matrices for linear scalings.
 
     Raises:
         AssertionError: the message names the tensor and the difference.

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from wsl.spec import Axis, Dim, Scaling, TensorSpec, WeightSpec
+from wsl.spec import Axis, Block, Dim, Exponent, Scaling, TensorSpec, WeightSpec
 
 _NOT_HOMOGENEOUS = frozenset({"gelu", "silu", "sigmoid", "softplus", "elu", "mish", "sin", "tanh"})
 
@@ -24,14 +24,18 @@ def mutations(spec: WeightSpec) -> Iterator[Mutation]:
     """Wrong variants of ``spec``, each with what is wrong; :func:`wsl.verify` has to refuse every one.
 
     A dimension follows another axis or one of its own; two dimensions are swapped; inputs, outputs or kernel
-    positions are taken for neurons; a scaling has a wrong power, or is claimed through an activation that
-    does not allow it. Only variants that are wrong are made: nothing of size 1 is relabelled, and two axes
-    are not merged everywhere, which is coarser than need be, but true. ``spec`` must be as fine as it can
+    positions are taken for neurons; an axis is taken for a family over another one; a scaling has a wrong
+    power, or is claimed through an activation that does not allow it.
+
+    Only variants that are wrong are made: nothing of size 1 is relabelled; two axes are not merged everywhere
+    and no family loses an axis that it is over, which is coarser than need be, but true. Families lose such
+    an axis only where another mutation takes it from one of their blocks. ``spec`` must be as fine as it can
     be, and no block free to move on its own (a key's bias before softmax): else some variants are true.
     """
     yield from _wrong_axes(spec)
     yield from _transposed(spec)
     yield from _claimed_permutations(spec)
+    yield from _claimed_families(spec)
     yield from _wrong_powers(spec)
     yield from _claimed_scalings(spec)
 
@@ -83,38 +87,52 @@ def _claimed_permutations(spec: WeightSpec) -> Iterator[Mutation]:
             yield f"{place.tensor} dim {place.dim}: positions as neurons", _rebuilt(spec, tensors, (claimed,))
 
 
+def _claimed_families(spec: WeightSpec) -> Iterator[Mutation]:
+    """An axis moves on its own for each index of another one, beside its family or instead of it."""
+    for axis in spec.hidden_axes:
+        carriers = [ref.block.axes for ref in spec.blocks if axis.name in ref.block.axes]
+        for other in spec.axes.values():
+            below = axis.name in other.family or other.name in axis.family or other == axis
+            if below or min(axis.size, other.size) == 1:
+                continue
+            if all(names.count(other.name) == 1 for names in carriers):
+                for family in dict.fromkeys(((*axis.family, *other.family), other.family)):
+                    claimed = replace(axis, family=tuple(dict.fromkeys((*family, other.name))))
+                    yield (
+                        f"{axis.name} as a family over {', '.join(claimed.family)}",
+                        _rebuilt(spec, _dims(spec), (claimed,), unscaled={axis.name}),
+                    )
+
+
 def _wrong_powers(spec: WeightSpec) -> Iterator[Mutation]:
     """One block scales by the inverse factor, or not at all."""
     for index, scaling in enumerate(spec.scalings):
-        powers = dict(scaling.exponents)
-        for key, power in scaling.exponents if len(powers) > 1 else ():
-            left_out = {k: p for k, p in powers.items() if k != key}
-            changed = {"left out": left_out}
-            if scaling.kind == "positive":
-                changed["inverted"] = {**powers, key: -power}
-            for what, exponents in changed.items():
-                scalings = list(spec.scalings)
-                scalings[index] = replace(scaling, exponents=tuple(exponents.items()))
-                wrong = WeightSpec(spec.axes, spec.tensors, scalings, spec.notes)
-                yield f"scaling of {scaling.axis}: {key} {what}", wrong
+        powers = scaling.exponents
+        for i, exponent in enumerate(powers if len(powers) > 1 else ()):
+            rest = (*powers[:i], *powers[i + 1 :])
+            yield f"scaling of {scaling.axis}: {exponent} left out", _rescaled(spec, index, rest)
+            if scaling.kind != "sign":
+                inverted = exponent._replace(power=-exponent.power)
+                yield (
+                    f"scaling of {scaling.axis}: {exponent} inverted",
+                    _rescaled(spec, index, (*powers[:i], inverted, *powers[i + 1 :])),
+                )
+
+
+def _rescaled(spec: WeightSpec, index: int, exponents: tuple[Exponent, ...]) -> WeightSpec:
+    scalings = list(spec.scalings)
+    scalings[index] = replace(scalings[index], exponents=exponents)
+    return WeightSpec(spec.axes, spec.tensors, scalings, spec.notes)
 
 
 def _claimed_scalings(spec: WeightSpec) -> Iterator[Mutation]:
     """Signs flip through an activation that is not odd; sizes pass one that is not homogeneous."""
-    carriers = {ref.key: ref.block.axes for ref in spec.blocks}
     for axis in spec.hidden_axes:
-        # Scalings that reach no consumer cancel before the activation, which then does not matter.
-        through = [
-            scaling
-            for scaling in spec.scalings
-            if scaling.axis == axis.name
-            and any(carriers[key][0] != axis.name for key, _ in scaling.exponents)
-        ]
+        through = _through(spec, axis.name)
         if axis.activation in ("relu", "leaky_relu") and through:
-            claimed = replace(through[0], kind="sign")
+            claimed = Scaling(axis.name, "sign", through)
         elif axis.activation in _NOT_HOMOGENEOUS:
-            powers = through[0].exponents if through else _guessed_powers(spec, axis.name)
-            claimed = Scaling(axis.name, "positive", powers)
+            claimed = Scaling(axis.name, "positive", through or _guessed_powers(spec, axis.name))
         else:
             continue
         axes = {**spec.axes, axis.name: replace(axis, scaling=claimed.kind)}
@@ -123,9 +141,36 @@ def _claimed_scalings(spec: WeightSpec) -> Iterator[Mutation]:
         yield f"{claimed.kind} scaling of {axis.name} claimed through {axis.activation}", wrong
 
 
-def _guessed_powers(spec: WeightSpec, axis: str) -> tuple[tuple[str, int], ...]:
-    carriers = {ref.key: ref.block.axes for ref in spec.blocks if axis in ref.block.axes}
-    return tuple((key, 1 if axes[0] == axis else -1) for key, axes in carriers.items())
+def _through(spec: WeightSpec, axis: str) -> tuple[Exponent, ...]:
+    """All scalings of an axis at once, if they reach from what produces the axis to what consumes it.
+
+    One of several may end before the activation, or begin behind it (at a normalisation there); together they
+    pass it. Empty if they do not reach so far.
+    """
+    total: dict[tuple[str, int | None], int] = {}
+    for scaling in spec.scalings:
+        for key, power, dim in scaling.exponents if scaling.axis == axis else ():
+            total[key, dim] = total.get((key, dim), 0) + power
+    powers = tuple(Exponent(key, power, dim) for (key, dim), power in total.items() if power)
+    carried = [(spec.block(key).block, dim) for key, _, dim in powers]
+    # What has one neuron dimension (biases, norms) neither produces nor consumes the axis.
+    ends = {_produces(block, axis, dim) for block, dim in carried if len(block.neuron_dims) > 1}
+    return powers if ends == {True, False} else ()
+
+
+def _guessed_powers(spec: WeightSpec, axis: str) -> tuple[Exponent, ...]:
+    return tuple(
+        Exponent(ref.key, 1 if _produces(ref.block, axis, dim) else -1, None if once else dim)
+        for ref in spec.blocks
+        if (once := ref.block.axes.count(axis) == 1) or axis in ref.block.axes
+        for dim, name in enumerate(ref.block.axes)
+        if name == axis
+    )
+
+
+def _produces(block: Block, axis: str, dim: int | None) -> bool:
+    """Whether the axis stands first in the block, as in the weight of a linear layer that makes it."""
+    return (block.axes.index(axis) if dim is None else dim) == block.neuron_dims[0]
 
 
 def _factors(spec: WeightSpec) -> Iterator[tuple[_Factor, str | int]]:
@@ -154,14 +199,26 @@ def _rebuilt(
     axes: tuple[Axis, ...] = (),
     unscaled: Collection[str] = (),
 ) -> WeightSpec:
-    """``spec`` with other dims, with ``axes`` added or replaced, without scalings of ``unscaled`` axes."""
+    """``spec`` with other dims, with ``axes`` added or replaced, without scalings of ``unscaled`` axes.
+
+    Families keep what every block that carries their axis still carries once, and are closed again.
+    """
     declared = {**spec.axes, **{axis.name: axis for axis in axes}}
     sizes = {axis.name: axis.size for axis in declared.values()}
+    made = {name: TensorSpec.from_dims(dims, sizes) for name, dims in tensors.items()}
+    blocks = [block.axes for tensor in made.values() for block in tensor.blocks]
+    for name, axis in declared.items():
+        outer = dict.fromkeys(n for member in axis.family for n in (*declared[member].family, member))
+        declared[name] = replace(
+            axis,
+            scaling=None if name in unscaled else axis.scaling,
+            family=tuple(n for n in outer if all(axes.count(n) == 1 for axes in blocks if name in axes)),
+        )
     return WeightSpec(
-        declared,
-        {name: TensorSpec.from_dims(dims, sizes) for name, dims in tensors.items()},
+        [axis for axis in declared.values() if any(axis.name in axes for axes in blocks)],
+        made,
         [scaling for scaling in spec.scalings if scaling.axis not in unscaled],
-        spec.notes,
+        [note for note in spec.notes if any(note.axis in axes for axes in blocks)],
     )
 
 
