@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 import tiny_zoo
 import torch
+from described_families import FAMILIES
 
 from wsl.augment import AddNoise, DropWeights, FlipSigns, Permute, Rescale, augment
 from wsl.models import Siren, coordinate_grid
 from wsl.spec import WeightSpec
+from wsl.testing import random_weights
 
 STD = dict.fromkeys(tiny_zoo.SPEC.tensors, 2.0)
 
@@ -37,6 +39,35 @@ def test_symmetries_move_the_weights_and_keep_the_function(augmentation):
     assert not torch.equal(moved["layers.1.weight"], weights["layers.1.weight"])
     assert all(torch.equal(weights[name], before[name]) for name in weights), "the input is left as it is"
     assert not torch.equal(moved["layers.0.bias"][0], moved["layers.0.bias"][1])
+
+
+@pytest.mark.parametrize("augmentation", [Permute(), FlipSigns(), Rescale(0.5)])
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_families_linear_and_repeated_axes_keep_the_function(augmentation, name):
+    build, inputs, spec = FAMILIES[name]
+    module = build().double().eval()
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(inputs.shape, generator=generator, dtype=torch.float64)
+    weights = random_weights(spec, 2, generator)
+    moved = augment(spec, weights, [augmentation], std={}, generator=generator)
+    for b in range(2):
+        before, after = (
+            torch.func.functional_call(module, {key: tensor[b] for key, tensor in w.items()}, (inputs,))
+            for w in (weights, moved)
+        )
+        torch.testing.assert_close(after, before, rtol=1e-10, atol=1e-10)
+    kinds = {Permute: {None}, FlipSigns: {"sign", "linear"}, Rescale: {"positive", "linear"}}
+    acts = kinds[type(augmentation)] & {None, *(scaling.kind for scaling in spec.scalings)}
+    assert any(not torch.equal(moved[key], weights[key]) for key in weights) == bool(acts)
+
+
+def test_members_of_a_family_are_moved_apart():
+    spec = FAMILIES["slots"].spec
+    weights = {key: torch.ones(1, 2, 3, 2) * torch.arange(1.0, 4).view(1, 1, 3, 1) for key in spec.tensors}
+    for augmentation in (Permute(), Rescale()):
+        generator = torch.Generator().manual_seed(1)
+        moved = augment(spec, weights, [augmentation], std={}, generator=generator)["write"][0]
+        assert not torch.equal(moved[0], moved[1]), augmentation
 
 
 def test_networks_are_moved_independently():

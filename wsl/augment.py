@@ -39,7 +39,10 @@ class Augmentation(ABC):
 
 @dataclass(frozen=True)
 class Permute(Augmentation):
-    """Put the neurons of every hidden axis into a random order. The function stays the same."""
+    """Put the neurons of every hidden axis into a random order, those of each member of a family apart.
+
+    The function stays the same.
+    """
 
     def __call__(
         self, spec: WeightSpec, weights: Weights, *, std: Mapping[str, float], generator: Generator
@@ -50,26 +53,23 @@ class Permute(Augmentation):
 
 @dataclass(frozen=True)
 class FlipSigns(Augmentation):
-    """Flip the signs of random neurons where the spec knows that to be a symmetry (sin, tanh).
+    """Flip the signs of random neurons where the spec knows that to be a symmetry (sin, tanh, linear axes).
 
-    The function stays the same. A spec without sign symmetries is left alone.
+    The function stays the same. A spec without such symmetries is left alone.
     """
 
     def __call__(
         self, spec: WeightSpec, weights: Weights, *, std: Mapping[str, float], generator: Generator
     ) -> Weights:
-        count = _count(weights)
+        def signs(shape: tuple[int, ...]) -> Tensor:
+            return 1.0 - 2.0 * torch.randint(2, shape, generator=generator, device=generator.device)
 
-        def signs(size: int) -> Tensor:
-            bits = torch.randint(2, (count, size), generator=generator, device=generator.device)
-            return 1.0 - 2.0 * bits
-
-        return _scale(spec, weights, "sign", signs)
+        return _scale(spec, weights, ("sign", "linear"), signs)
 
 
 @dataclass(frozen=True)
 class Rescale(Augmentation):
-    """Scale random neurons by positive factors where the spec knows that to be a symmetry (ReLU).
+    """Scale random neurons by positive factors where the spec knows that to be a symmetry (ReLU, linear).
 
     The function stays the same. Factors are ``exp(spread * normal)``.
     """
@@ -82,13 +82,10 @@ class Rescale(Augmentation):
     def __call__(
         self, spec: WeightSpec, weights: Weights, *, std: Mapping[str, float], generator: Generator
     ) -> Weights:
-        count = _count(weights)
+        def factors(shape: tuple[int, ...]) -> Tensor:
+            return (self.spread * torch.randn(shape, generator=generator, device=generator.device)).exp()
 
-        def factors(size: int) -> Tensor:
-            drawn = torch.randn(count, size, generator=generator, device=generator.device)
-            return (self.spread * drawn).exp()
-
-        return _scale(spec, weights, "positive", factors)
+        return _scale(spec, weights, ("positive", "linear"), factors)
 
 
 @dataclass(frozen=True)
@@ -147,13 +144,19 @@ def augment(
     return changed
 
 
-def _scale(spec: WeightSpec, weights: Weights, kind: str, draw: Callable[[int], Tensor]) -> Weights:
+def _scale(
+    spec: WeightSpec,
+    weights: Weights,
+    kinds: tuple[str, ...],
+    draw: Callable[[tuple[int, ...]], Tensor],
+) -> Weights:
+    """Act by factors along every scaling of these ``kinds``, drawn for each neuron of each member."""
     like = next(iter(weights.values()))
-    scales = {
-        i: draw(spec.axes[scaling.axis].size).to(like)
-        for i, scaling in enumerate(spec.scalings)
-        if scaling.kind == kind
-    }
+    scales = {}
+    for index, scaling in enumerate(spec.scalings):
+        if scaling.kind in kinds:
+            axes = (*spec.axes[scaling.axis].family, scaling.axis)
+            scales[index] = draw((_count(weights), *(spec.axes[axis].size for axis in axes))).to(like)
     return symmetry.apply(spec, symmetry.Action(scales=scales), weights)
 
 
