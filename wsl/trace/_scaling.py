@@ -20,11 +20,12 @@ flips. Beside them each axis has a :class:`~wsl.trace._linear.LinearPattern` for
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from wsl.trace._axes import AxisVariable, leaves
+from wsl.trace._axes import AxisVariable, Concatenation, Dim, leaves, resolve, significant
 from wsl.trace._cells import Cell, cells, dim_cells
 from wsl.trace._facts import (
     Add,
@@ -134,25 +135,52 @@ def _nested(values: Iterable[Value], touched: Axes) -> Axes:
 
 
 def _rearrange(system: System, fact: Rearrange, touched: Axes) -> None:
-    """Cells correspond if their leaves do; else an axis is scaled alike in all cells that carry it."""
-    values = (fact.source, fact.target)
-    barred = _nested(values, touched)
-    _forbid(system, values, barred)
-    before, after = (list(cells(value)) for value in values)
-    aligned = list(map(_significant, before)) == list(map(_significant, after))
+    """Cells correspond if the index is the same product; else an axis is scaled alike in all of them."""
+    source, target = fact.source, fact.target
+    barred = _nested((source, target), touched)
+    _forbid(system, (source, target), barred)
+    if significant(_index(source)) == significant(_index(target)):
+        pairs = dict.fromkeys(zip(_products(source), _products(target), strict=True))
+        for before, after in pairs:
+            for leaf in touched.intersection((*before.leaves, *after.leaves)) - barred:
+                system[leaf].match(occurrences(source, before, leaf), occurrences(target, after, leaf))
+        return
     for leaf in touched - barred:
         first, second = (
-            [occurrences(value, cell, leaf) for cell in side]
-            for value, side in zip(values, (before, after), strict=True)
+            list(filter(None, (occurrences(value, cell, leaf) for cell in cells(value))))
+            for value in (source, target)
         )
-        if aligned:
-            for a, b in zip(first, second, strict=True):
-                system[leaf].match(a, b)
-        elif leaf.size == 1 or not any(first) or not any(second):
+        if leaf.size == 1 or not first or not second:
             system[leaf].zero(itertools.chain(*first, *second))
         else:
-            for a, b in itertools.pairwise(filter(None, first + second)):
+            for a, b in itertools.pairwise(first + second):
                 system[leaf].match(a, b)
+
+
+def _index(value: Value) -> Dim:
+    """The row-major index of all entries."""
+    return tuple(factor for dim in value.dims for factor in dim)
+
+
+def _products(value: Value) -> Iterator[Cell]:
+    """The cell of every product of leaves in the row-major index of ``value``, in order.
+
+    A cell comes several times where concatenations stand within its products.
+    """
+    options = []
+    for dim in value.dims:
+        resolved = resolve(dim)
+        head = resolved[0] if len(resolved) == 1 else None
+        terms = head.terms if isinstance(head, Concatenation) else (resolved,)
+        found = enumerate(zip(dim_cells(dim), terms, strict=True))
+        options.append([(i, cell) for i, (cell, term) in found for _ in range(_count(term))])
+    for chosen in itertools.product(*options):
+        yield Cell(tuple(i for i, _ in chosen), tuple(cell for _, cell in chosen))
+
+
+def _count(dim: Dim) -> int:
+    """Into how many products of leaves ``dim`` falls."""
+    return math.prod(sum(map(_count, f.terms)) if isinstance(f, Concatenation) else 1 for f in dim)
 
 
 def _cut(system: System, fact: Cut, touched: Axes) -> None:
