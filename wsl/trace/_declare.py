@@ -11,7 +11,8 @@ from wsl.trace._inputs import Example, nested_tensors
 from wsl.trace._recorder import Recorder
 from wsl.trace._values import storage_key
 
-_STATISTICS = ("running_mean", "running_var")
+# Running moments of batch norm; singular vectors of spectral norm, new and old.
+_STATISTICS = ("running_mean", "running_var", "_u", "_v", "weight_u", "weight_v")
 
 
 def declare_inputs(recorder: Recorder, example: Example) -> list[Value]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
@@ -82,12 +83,23 @@ def _signature(operator: OpOverload) -> _Signature:
 def decompositions(operator: OpOverload) -> Iterator[Callable[..., Any]]:
     """Ways to run ``operator`` as simpler ones; each may return ``NotImplemented``."""
     yield operator.decompose
-    if operator.namespace == "aten" and operator in _core_decompositions():
-        yield _core_decompositions()[operator]
+    if operator.namespace == "aten":
+        core, others = _decompositions()
+        if operator in core:
+            yield core[operator]
+        elif operator in others and _is_function(operator):
+            yield others[operator]
+
+
+def _is_function(operator: OpOverload) -> bool:
+    """Whether the result is a tensor of its own, no view, and the same at every call."""
+    views = any(returned.alias_info is not None for returned in operator._schema.returns)
+    return not views and torch.Tag.nondeterministic_seeded not in operator.tags
 
 
 @cache
-def _core_decompositions() -> Mapping[Any, Callable[..., Any]]:
-    from torch._decomp import core_aten_decompositions  # takes a fifth of a second, and is seldom needed
+def _decompositions() -> tuple[Mapping[Any, Callable[..., Any]], Mapping[Any, Callable[..., Any]]]:
+    # The import takes a fifth of a second, and is seldom needed.
+    from torch._decomp import core_aten_decompositions, decomposition_table
 
-    return core_aten_decompositions()
+    return core_aten_decompositions(), decomposition_table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 
@@ -13,12 +14,25 @@ from torch import Tensor, nn
 
 from wsl.trace._values import storage_key
 
+_backends = torch.backends
+# Otherwise torch runs whole layers as one operator: attention, and recurrent ones by oneDNN or cuDNN.
+_SETTINGS: tuple[tuple[Callable[[], bool], Callable[[bool], object], bool], ...] = (
+    (_backends.mha.get_fastpath_enabled, _backends.mha.set_fastpath_enabled, False),
+    (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled, False),
+    (torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled, False),
+    (_backends.cuda.math_sdp_enabled, _backends.cuda.enable_math_sdp, True),
+    (_backends.cuda.flash_sdp_enabled, _backends.cuda.enable_flash_sdp, False),
+    (_backends.cuda.mem_efficient_sdp_enabled, _backends.cuda.enable_mem_efficient_sdp, False),
+    (_backends.cuda.cudnn_sdp_enabled, _backends.cuda.enable_cudnn_sdp, False),
+)
+
 
 class ModuleState:
     """Puts a module into evaluation mode, and on exit back exactly as it was.
 
     Restores training flags, buffers, parameters and gradients that were written to (which must be announced
-    with :meth:`save`) or replaced, and the global random states of torch, numpy and Python.
+    with :meth:`save`) or replaced, the global random states of torch, numpy and Python, and the settings of
+    torch's backends.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -26,7 +40,7 @@ class ModuleState:
         self._module = module
         self._saved: dict[tuple[str, int], list[tuple[Tensor, Tensor]]] = {}
         self._stored: dict[tuple[str, int], list[Tensor]] = {}
-        self._random = ExitStack()
+        self._undo = ExitStack()
 
     def __enter__(self) -> ModuleState:
         self._training = [part.training for part in self._parts]
@@ -38,13 +52,12 @@ class ModuleState:
         for buffer in self._module.buffers():
             self.save(buffer)  # some operators update running statistics without saying so
         devices = sorted({tensor.get_device() for tensor in tensors if tensor.is_cuda})
-        self._random.enter_context(torch.random.fork_rng(devices))
-        self._random.callback(random.setstate, random.getstate())
-        self._random.callback(np.random.set_state, np.random.get_state())
-        self._random.callback(
-            torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled()
-        )
-        torch.backends.mha.set_fastpath_enabled(False)  # it is one operator for a whole attention layer
+        self._undo.enter_context(torch.random.fork_rng(devices))
+        self._undo.callback(random.setstate, random.getstate())
+        self._undo.callback(np.random.set_state, np.random.get_state())
+        for read, write, wanted in _SETTINGS:
+            self._undo.callback(write, read())
+            write(wanted)
         self._module.eval()
         return self
 
@@ -70,4 +83,4 @@ class ModuleState:
                     stored.copy_(copy)
         for parameter, gradient in self._gradients:
             parameter.grad = gradient
-        self._random.close()
+        self._undo.close()

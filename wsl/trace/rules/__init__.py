@@ -29,6 +29,7 @@ from wsl.trace.rules import (
     scattering,
     shape,
     spectral,
+    strides,
     windows,
 )
 
@@ -47,6 +48,7 @@ RULES: dict[str, Rule] = {
     **gating.RULES,
     **windows.RULES,
     **spectral.RULES,
+    **strides.RULES,
     **scattering.RULES,
     **sampling.RULES,
     **multilinear.RULES,

@@ -2,9 +2,10 @@
 
 from torch import Tensor
 
+from wsl.trace._axes import fresh
 from wsl.trace._facts import Parity, Value, aligned, derived
 from wsl.trace._operators import Call
-from wsl.trace._recorder import Recorder, Rule
+from wsl.trace._recorder import Recorder, Rule, Unsupported
 from wsl.trace.rules._laws import Law, apply_law, entangle
 
 _ACTIVATIONS: dict[str, Law] = {
@@ -27,20 +28,23 @@ _FUNCTIONS: dict[str, Law] = {
     "rsqrt": Law(-0.5),
     "reciprocal": Law(-1, "odd"),
     "square": Law(2, "even"),
-    **dict.fromkeys(("round", "trunc", "atanh", "erfinv"), Law(parity="odd")),
+    **dict.fromkeys(("angle", "signbit"), Law(0)),
+    **dict.fromkeys(("i0", "special_i0e"), Law(parity="even")),
+    **dict.fromkeys(("round", "trunc", "frac"), Law(parity="odd")),
+    **dict.fromkeys(("atanh", "erfinv", "special_i1", "special_i1e"), Law(parity="odd")),
     **dict.fromkeys(
         (
-            "exp2", "expm1", "log", "log2", "log10", "log1p", "floor", "ceil", "frac", "logit", "erfc",
+            "exp2", "expm1", "log", "log2", "log10", "log1p", "floor", "ceil", "logit", "erfc",
             "acos", "acosh", "isnan", "isinf", "isfinite", "logical_not", "bitwise_not", "lgamma",
-            "digamma", "nan_to_num",
+            "digamma", "nan_to_num", "special_erfcx", "special_ndtri", "special_log_ndtr",
         ),
         Law(),
     ),
 }  # fmt: skip
 _LINEAR = (
     "clone", "alias", "detach", "lift_fresh", "lift_fresh_copy", "_to_copy", "to", "contiguous", "neg",
-    "positive", "conj", "_conj", "_neg_view", "resolve_conj", "resolve_neg", "alias_copy", "detach_copy",
-    "dropout",
+    "positive", "conj", "_conj", "conj_physical", "_conj_physical", "_neg_view", "resolve_conj",
+    "resolve_neg", "alias_copy", "detach_copy", "dropout",
 )  # fmt: skip
 
 
@@ -114,12 +118,23 @@ def _linear(trace: Recorder, call: Call) -> None:
     return trace.slicewise(call.tensors[0], call.out, copied)
 
 
+def _dropout(trace: Recorder, call: Call) -> None:
+    """The identity, unless it draws at random; the mask is full."""
+    if call["train"] is not False and call["p"]:
+        raise Unsupported
+    x = trace.value(call["input"])
+    out, mask = call.outs
+    trace.facts.same(x, trace.assign(out, x.dims))
+    trace.assign(mask, fresh(mask.shape), "constant").uses = []
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_ACTIVATIONS, _activation),
     **dict.fromkeys(_FUNCTIONS, _function),
     **dict.fromkeys(_LINEAR, _linear),
     **dict.fromkeys(("clamp", "clamp_min", "clamp_max", "hardtanh"), _clamp),
     "_prelu_kernel": _prelu,
+    "native_dropout": _dropout,
     "log_sigmoid_forward": _log_sigmoid,
     "pow": _power,
     "rrelu_with_noise": _rrelu,

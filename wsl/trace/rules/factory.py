@@ -42,6 +42,14 @@ def _read_number(trace: Recorder, call: Call) -> None:
     trace.facts.opaque(trace.value(call["self"]))
 
 
+def _compare(trace: Recorder, call: Call) -> None:
+    """Whether two tensors are equal, entry by entry."""
+    values = [trace.value(call["self"]), trace.value(call["other"])]
+    if call["self"].shape == call["other"].shape:
+        trace.broadcast(values)
+    trace.facts.opaque(*values)
+
+
 def _look(trace: Recorder, call: Call) -> None:
     """Questions about sizes and memory, whose answers do not depend on entries."""
 
@@ -51,5 +59,6 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_SEQUENCES, _sequence),
     **dict.fromkeys(("zero", "fill"), _overwrite),
     **dict.fromkeys(("is_same_size", "is_pinned", "sym_size", "sym_stride", "sym_numel"), _look),
+    "equal": _compare,
     "_local_scalar_dense": _read_number,
 }

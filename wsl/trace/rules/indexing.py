@@ -177,7 +177,7 @@ def _fix_all(trace: Recorder, call: Call) -> None:
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_FIXING, _fix_all),
     "embedding": _embedding,
-    "_embedding_bag_forward_only": _embedding_bag,
+    **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only"), _embedding_bag),
     "gather": _gather,
     "index": _index,
     "index_select": _index_select,

@@ -10,11 +10,12 @@ from wsl.trace._recorder import Recorder, Rule
 _LABELS = {
     "mm": ("mk", "kn", "mn"),
     "bmm": ("bmk", "bkn", "bmn"),
+    "bmm summed": ("bmk", "bkn", "mn"),
     "mv": ("mk", "k", "m"),
     "dot": ("k", "k", ""),
     "vdot": ("k", "k", ""),
 }
-_WITH_BIAS = {"addmm": "mm", "baddbmm": "bmm", "addmv": "mv"}
+_WITH_BIAS = {"addmm": "mm", "addbmm": "bmm summed", "baddbmm": "bmm", "addmv": "mv"}
 
 
 def _contract(trace: Recorder, name: str, left: Tensor, right: Tensor) -> Value:
@@ -50,6 +51,6 @@ def _product_and_bias(trace: Recorder, call: Call) -> None:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(_LABELS, _product),
+    **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _product),
     **dict.fromkeys(_WITH_BIAS, _product_and_bias),
 }

@@ -90,8 +90,17 @@ def _distances(trace: Recorder, call: Call) -> None:
     trace.facts.apply(magnitudes, out, 0 if call["p"] == 0 else 1)
 
 
+def _own_distances(trace: Recorder, call: Call) -> None:
+    """``pdist`` of ``(N, M)``: norms of the differences of all pairs, in order."""
+    x = trace.value(call["self"])
+    trace.fix(x.dims[0])
+    out = trace.assign(call.out, trace.fixed(call.out.shape))
+    trace.facts.apply(Operand(x, (None, None)), Operand(out, (None,)), 0 if call["p"] == 0 else 1, "even")
+
+
 RULES: dict[str, Rule] = {
     "_cdist_forward": _distances,
+    "_pdist_forward": _own_distances,
     "_grouped_mm": _grouped,
     "_trilinear": _trilinear,
     "linalg_cross": _cross,

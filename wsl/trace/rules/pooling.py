@@ -1,12 +1,16 @@
-"""Pooling, resizing and padding: operators along trailing positions, alike for every channel."""
+"""Pooling, resizing and padding: operators along trailing positions, alike for every channel.
+
+Dims: channels stay free, and so do positions that a window of one leaves alone; the others are fixed. Mixing:
+the positions. Homogeneity: linear; maxima have degree 1.
+"""
 
 from wsl.trace._axes import is_fixed
 from wsl.trace._facts import Operand
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule
 
+_WINDOWS = {f"avg_pool{rank}d": rank for rank in (1, 2, 3)}
 _RANKS = {
-    **{f"avg_pool{rank}d": rank for rank in (1, 2, 3)},
     **{f"_adaptive_avg_pool{rank}d": rank for rank in (2, 3)},
     **{f"{kind}_pad{rank}d": rank for kind in ("reflection", "replication") for rank in (1, 2, 3)},
     **{
@@ -14,7 +18,6 @@ _RANKS = {
         for kind in ("upsample_nearest", "_upsample_nearest_exact")
         for rank in (1, 2, 3)
     },
-    "adaptive_avg_pool1d": 1,
     "upsample_linear1d": 1,
     "upsample_bilinear2d": 2,
     "upsample_bicubic2d": 2,
@@ -22,32 +25,58 @@ _RANKS = {
     "_upsample_bilinear2d_aa": 2,
     "_upsample_bicubic2d_aa": 2,
 }
-_MAXIMA = {
-    **{f"max_pool{rank}d_with_indices": rank for rank in (2, 3)},
-    **{f"adaptive_max_pool{rank}d": rank for rank in (2, 3)},
-    "max_pool1d": 1,
-}
+_MAXIMA = {f"max_pool{rank}d_with_indices": rank for rank in (2, 3)}
+_ADAPTIVE_MAXIMA = {f"adaptive_max_pool{rank}d": rank for rank in (2, 3)}
+
+
+def _passes(call: Call, axis: int) -> bool:
+    """Whether the window along a position is a single point that moves by one."""
+    window, step, padding, dilation = (
+        sizes[axis % len(sizes)] if sizes else None
+        for sizes in (call["kernel_size"], call["stride"], call["padding"], call.get("dilation", [1]))
+    )
+    return window == 1 and step in (None, 1) and padding == 0 and dilation == 1
 
 
 def _along_positions(trace: Recorder, call: Call) -> None:
-    x = trace.value(call.tensors[0])
-    maximum = call.name in _MAXIMA
-    lead = len(x.dims) - (_MAXIMA if maximum else _RANKS)[call.name]
+    x = trace.value(call["self"])
+    windows = call.name in _WINDOWS or call.name in _MAXIMA
+    lead = len(x.dims) - {**_RANKS, **_WINDOWS, **_MAXIMA, **_ADAPTIVE_MAXIMA}[call.name]
+    kept = set(range(lead))
+    for i, dim in enumerate(x.dims[lead:]):
+        if windows and _passes(call, i):
+            kept.add(lead + i)
+        elif not is_fixed(dim):
+            trace.fix(dim, "position")
+    new = trace.fixed(call.outs[0].shape, "position")
+    labels = tuple(i if i in kept else None for i in range(len(x.dims)))
+    dims = [dim if i in kept else new[i] for i, dim in enumerate(x.dims)]
+    operand = Operand(x, labels)
+    out, *indices = (Operand(trace.assign(tensor, dims), labels) for tensor in call.outs)
+    if call.name in _MAXIMA or call.name in _ADAPTIVE_MAXIMA:
+        trace.facts.apply(operand, out, degree=1)
+    else:
+        trace.facts.multiply([operand], out)
+    for chosen in indices:
+        trace.facts.apply(operand, chosen, degree=0)
+
+
+def _unpool(trace: Recorder, call: Call) -> None:
+    """``max_unpool``: entries go back to where ``max_pool`` found them, in their channel."""
+    x, indices = trace.value(call["self"]), trace.value(call["indices"])
+    lead = len(x.dims) - (2 if call.name == "max_unpool2d" else 3)
+    for a, b in zip(x.dims, indices.dims, strict=True):
+        trace.unify(a, b)
     for dim in x.dims[lead:]:
         if not is_fixed(dim):
             trace.fix(dim, "position")
-    values = [
-        trace.assign(tensor, (*x.dims[:lead], *trace.fixed(tensor.shape[lead:], "position")))
-        for tensor in call.outs
-    ]
-    free = (None,) * (len(x.dims) - lead)
-    operand, out = Operand(x, (*range(lead), *free)), Operand(values[0], (*range(lead), *free))
-    if maximum:
-        trace.facts.apply(operand, out, degree=1)
-        for indices in values[1:]:
-            trace.facts.apply(operand, Operand(indices, out.labels), degree=0)
-    else:
-        trace.facts.multiply([operand], out)
+    out = trace.assign(call.out, (*x.dims[:lead], *trace.fixed(call.out.shape[lead:], "position")))
+    labels = (*range(lead), *(None,) * (len(x.dims) - lead))
+    trace.facts.opaque(indices)
+    trace.facts.multiply([Operand(x, labels)], Operand(out, labels))
 
 
-RULES: dict[str, Rule] = dict.fromkeys((*_RANKS, *_MAXIMA), _along_positions)
+RULES: dict[str, Rule] = {
+    **dict.fromkeys((*_WINDOWS, *_RANKS, *_MAXIMA, *_ADAPTIVE_MAXIMA), _along_positions),
+    **dict.fromkeys(("max_unpool2d", "max_unpool3d"), _unpool),
+}
