@@ -1,0 +1,97 @@
+"""A blank page measured in inches, and the words that go on it. matplotlib is slow to import: do so late."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wsl.spec import NodeSet, WeightSpec
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#2b2b2b"
+FAINT = "#8a8a8a"
+FORWARD = "#5a6470"
+BACKWARD = "#b5532d"
+_INDEXED = re.compile(r"(.+)\[(\d+)\]")
+_COLORS = (
+    "#4c78a8", "#f2a33a", "#54a06b", "#d1605e", "#8e6bb0", "#3aa6a6", "#c97ba3", "#8d6f4f", "#a3a33d",
+)  # fmt: skip
+_SINGLE_COLOR = "#7f93ad"
+_ENDS_COLOR = "#9aa0a6"
+
+
+def page(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure of this size, known to no global state, with axes that are measured in inches from below."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, width)
+    axes.set_ylim(0, height)
+    axes.axis("off")
+    return figure, axes
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure, making its folder; text stays text, and equal figures make equal files."""
+    from matplotlib import rc_context
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    metadata = {"Date": None} if path.suffix.lower() == ".svg" else {}
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "wsl"}):
+        figure.savefig(path, dpi=150, metadata=metadata)
+
+
+def text_width(text: str, points: float) -> float:
+    """Inches that a line of the default font takes, estimated upwards."""
+    return len(text) * points * 0.0082
+
+
+def node_colors(spec: WeightSpec) -> dict[str, str]:
+    """A colour for each node set, that of its innermost axis; grey where neurons stay in place.
+
+    If there are more axes than colours, they go to those that several node sets share, such as residual
+    streams, and others look alike.
+    """
+    inner = {node.name: node.axes[-1] if node.axes else "" for node in spec.topology.nodes}
+    hidden = [axis.name for axis in spec.hidden_axes]
+    if len(hidden) > len(_COLORS):
+        counts = Counter(inner.values())
+        hidden = [name for name in hidden if counts[name] > 1]
+    colors = {
+        axis.name: _SINGLE_COLOR if axis.kind == "hidden" else _ENDS_COLOR for axis in spec.axes.values()
+    }
+    colors |= {name: _COLORS[i % len(_COLORS)] for i, name in enumerate(hidden)}
+    return {name: colors.get(axis, _ENDS_COLOR) for name, axis in inner.items()}
+
+
+def title(spec: WeightSpec, node: NodeSet) -> str:
+    """``h1  64  relu`` or ``a  (h1 d1)  8x64``: name, axes and sizes, activation."""
+    sizes = "x".join(str(spec.axes[name].size) for name in node.axes) or "1"
+    of = f"({' '.join(node.axes)})" if node.axes != (node.name,) else ""
+    return "  ".join(word for word in (node.name, of, sizes, node.activation) if word)
+
+
+def join_keys(keys: Iterable[str], *, modules: bool = False) -> list[str]:
+    """Block keys in short: ``qkv[0,1,2]``; with ``modules`` several tensors of a module are ``bn1.*``."""
+    parts: dict[str, list[str]] = {}
+    for key in dict.fromkeys(keys):
+        match = _INDEXED.fullmatch(key)
+        parts.setdefault(match[1] if match else key, []).extend([match[2]] if match else [])
+    if modules:
+        owners: dict[str, list[str]] = {}
+        for name in parts:
+            owners.setdefault(name.rpartition(".")[0] or name, []).append(name)
+        parts = {
+            f"{owner}.*" if len(names) > 1 else names[0]: [] if len(names) > 1 else parts[names[0]]
+            for owner, names in owners.items()
+        }
+    return [name + (f"[{','.join(indices)}]" if indices else "") for name, indices in parts.items()]
