@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import FrameType
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
@@ -20,6 +21,14 @@ class Unsupported(Exception):  # noqa: N818
     """Raised by a rule that cannot describe a call; the call is then treated as an unknown operator."""
 
 
+class Ran(NamedTuple):
+    """An operator that ran: its first fact, its name, and the place in the code, the same in a loop."""
+
+    first: int
+    name: str
+    place: Hashable
+
+
 class Recorder:
     """Collects what the rules find out during one run of ``module``.
 
@@ -27,6 +36,7 @@ class Recorder:
         facts: what operators do to their operands.
         produced: dims that layers make, with the prefix of their axes' names, in order of the forward pass.
         features: dims that layers contract or normalise: neurons, not positions.
+        operators: what ran, in order, and which facts it left.
         sites: the views that split axes: see :mod:`wsl.trace._stacks`.
 
     Args:
@@ -41,6 +51,7 @@ class Recorder:
         self.features: list[Dim] = []
         self.sites = Sites(stacked)
         self._ordinal = 0
+        self.operators: list[Ran] = []
         self._operator = ""
         self._where: str | None = None
         self._paths = {id(part): path or type(module).__name__ for path, part in module.named_modules()}
@@ -49,6 +60,7 @@ class Recorder:
         """Name the operator that runs now; reasons will cite it."""
         self._operator = operator
         self._where = None
+        self.operators.append(Ran(len(self.facts), operator, self._find_line()))
         self._ordinal += 1
 
     def site(self, dim: int) -> Site:
@@ -137,6 +149,20 @@ class Recorder:
         lose_sight(self, tensor)
         reason = Reason("constant", f"a constant tensor met by {self.reason().text}")
         return self.values.set(tensor, Value(fresh(tensor.shape, reason), "constant"))
+
+    def _find_line(self) -> Hashable:
+        """The module that runs now, and the lines of code down from it."""
+        lines: list[Hashable] = []
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            lines.append((id(code), frame.f_lasti))
+            if code.co_argcount and code.co_varnames[0] == "self":
+                path = self._paths.get(id(frame.f_locals.get("self")))
+                if path is not None:
+                    return path, tuple(lines)
+            frame = frame.f_back
+        return "", tuple(lines)
 
     def _find_place(self) -> str:
         frame: FrameType | None = sys._getframe(2)

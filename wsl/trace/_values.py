@@ -57,6 +57,10 @@ class ValueTable:
         """All values that tensors with the storage of ``tensor`` have or had, with the slices of stacks."""
         return [value for _, value in self._storages.get(storage_key(tensor), [])]
 
+    def storages(self) -> dict[int, tuple[str, int]]:
+        """The memory in which each value lies, by the identity of the value."""
+        return {id(value): key for key, entries in self._storages.items() for _, value in entries}
+
     def has_alias(self, tensor: Tensor) -> bool:
         """Whether another tensor shares the storage of ``tensor``."""
         return any(other is not tensor for other, _ in self._storages.get(storage_key(tensor), []))
