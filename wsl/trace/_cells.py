@@ -39,7 +39,10 @@ class Cell(NamedTuple):
 def dim_cells(dim: Dim) -> tuple[DimCell, ...]:
     """The terms of ``dim``, in order."""
     resolved = resolve(dim)
-    head = resolved[0] if resolved else None
+    direct = tuple(factor for factor in resolved if isinstance(factor, AxisVariable))
+    if len(direct) == len(resolved):
+        return (DimCell(0, size_of(resolved), direct, ()),)
+    head = resolved[0]
     terms = head.terms if isinstance(head, Concatenation) and len(resolved) == 1 else (resolved,)
     cells = []
     start = 0
