@@ -8,6 +8,7 @@ import tiny_zoo
 from small_runs import python
 
 from wsl.cli import COMMANDS, main
+from wsl.spec import WeightSpec
 from wsl.zoo import Zoo
 
 pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning")
@@ -46,20 +47,61 @@ def test_zoo_build(folder, capsys):
 
 
 def test_trace(folder, capsys):
-    siren = ["trace", "wsl.models:Siren", "--arguments", '{"hidden": [6, 5]}', "--shape", "[[16, 2]]"]
+    siren = ["trace", "wsl.models:Siren", "--arguments", '{"hidden": [6, 5]}', "--input", "16,2"]
     assert main([*siren, "--verify", "true"]) == 0
     assert capsys.readouterr().out.startswith(str(tiny_zoo.SPEC))
     for wrong in ("wsl.models:Nope", "wsl.models", "nowhere:Thing", "wsl.models:coordinate_grid"):
-        assert main(["trace", wrong, "--arguments", '{"shape": [2, 2]}', "--shape", "[[16, 2]]"]) == 2
+        assert main(["trace", wrong, "--arguments", '{"shape": [2, 2]}', "--input", "16,2"]) == 2
         assert wrong in capsys.readouterr().err
     for option, said in (
-        (["wsl.models:Siren", "--shape", "[[2, -3]]"], "a size below 1"),
-        (["wsl.models:Siren", "--shape", "[[16, 3]]"], "fails to run on inputs of shapes (16, 3)"),
-        ([":Siren", "--shape", "[[16, 2]]"], "no import path"),
-        (["wsl.models:Siren", "--arguments", '{"hidden": [0]}', "--shape", "[[16, 2]]"], "does not accept"),
+        (["wsl.models:Siren", "--input", "2,0"], "a size below 1"),
+        (["wsl.models:Siren", "--input", "16,3"], "fails to run on inputs of shapes (16, 3)"),
+        (["wsl.models:Siren", "--input", "2,-3"], "--input 2,-3 is no input; give its sizes"),
+        (["wsl.models:Siren", "--input", "2,3:int"], "fails to run"),
+        (["wsl.models:Siren", "--input", "2,3:nope"], "the name of a torch type"),
+        (["wsl.models:Siren", "--input", "2,3:nn"], "the name of a torch type"),
+        (["wsl.models:Siren"], "are required: input"),
+        (["wsl.models:Siren", "--input", "16,2", "--draw", "a.pdf"], "--draw a.pdf is no .svg or .png file"),
+        (["wsl.models:Siren", "--input", "16,2", "--json", "no/a.json"], "no/a.json cannot be used"),
+        ([":Siren", "--input", "16,2"], "no import path"),
+        (["wsl.models:Siren", "--arguments", '{"hidden": [0]}', "--input", "16,2"], "does not accept"),
     ):
         assert main(["trace", *option]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_trace_writes_files(folder, capsys):
+    command = ["trace", "wsl.models:Siren", "--arguments", '{"hidden": [6, 5]}', "--input", "1,2"]
+    assert main([*command, "--json", "spec.json", "--draw", "pictures/graph.svg"]) == 0
+    assert capsys.readouterr().out == f"{tiny_zoo.SPEC}\n"
+    assert WeightSpec.from_json((folder / "spec.json").read_text()) == tiny_zoo.SPEC
+    assert "layers.0.weight" in (folder / "pictures" / "graph.svg").read_text()
+    assert main([*command, "--draw", "graph.png"]) == 0
+    assert (folder / "graph.png").read_bytes().startswith(b"\x89PNG")
+    assert main([*command, "--draw", "spec.json/graph.svg"]) == 2
+    assert "spec.json cannot be used" in capsys.readouterr().err
+
+
+def test_trace_takes_several_inputs_and_integers(folder, capsys, monkeypatch):
+    code = """
+import torch
+class Lookup(torch.nn.Module):
+    def __init__(self, rows=7):
+        super().__init__()
+        self.table, self.mix = torch.nn.Embedding(rows, 5), torch.nn.Linear(5, 4)
+        self.head = torch.nn.Linear(4, 3)
+    def forward(self, tokens, keep, shift):
+        assert tokens.dtype == torch.int32 and keep.dtype == torch.bool and shift.dtype == torch.float64
+        tokens = self.mix(self.table(tokens)).relu()
+        return self.head(tokens * keep[..., None]) + shift.float()
+"""
+    (folder / "lookup_module.py").write_text(code)
+    monkeypatch.syspath_prepend(folder)
+    inputs = ["2,6:int32", "2,6:bool", "2,1,1:float64"]
+    options = [word for text in inputs for word in ("--input", text)]
+    assert main(["trace", "lookup_module:Lookup", *options, "--verify", "true"]) == 0
+    shown = capsys.readouterr().out
+    assert "h1: 5 hidden" in shown and "h2: 4 hidden relu" in shown and "function unchanged" in shown
 
 
 def test_report_of_nothing(folder, capsys):
@@ -97,7 +139,7 @@ def test_every_command_has_help(arguments, capsys):
 
 def test_commands_that_need_no_training_do_not_load_lightning(zoo_path):
     script = "import sys; from wsl.cli import main; main(sys.argv[1:]); print('lightning' in sys.modules)"
-    for arguments in (["zoo", "info", zoo_path], ["trace", "wsl.models:Siren", "--shape", "[[4, 2]]"]):
+    for arguments in (["zoo", "info", zoo_path], ["trace", "wsl.models:Siren", "--input", "4,2"]):
         done = python("-c", script, *arguments)
         assert done.stdout.strip().endswith("False"), done.stderr
 

@@ -13,6 +13,7 @@ FAULTS = {
     "wsl.tasks": ("TaskError",),
     "wsl.report": ("ReportError",),
     "wsl.trace": ("TraceError",),
+    "wsl.graph": ("GraphError",),
 }
 ADVICE = (
     "Correct it on the command line or in the configuration file; --help lists what there is, and "
