@@ -2,22 +2,19 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from wsl.trace._inputs import read_examples
+from wsl._float64 import Float64Inside, widen
+from wsl.trace._inputs import Example, read_examples
 
 Inputs = Tensor | tuple[Any, ...] | list[Any]  # a tensor, a tuple of positional inputs, or a list of such
 Keywords = Mapping[str, Any] | list[Mapping[str, Any]] | None
 Output = Callable[[Any], Any]
 
-_WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64}
-_WIDER |= {torch.complex32: torch.complex128, torch.complex64: torch.complex128}
 _MASKING = 1e4  # entries of this size are masks (-1e9, the least float), not data
 
 
@@ -38,7 +35,7 @@ class RandomisedModule:
 
     Raises:
         TypeError: inputs of other types.
-        ValueError: a module on the meta device.
+        ValueError: a module on the meta device; when called, one that does not run.
     """
 
     def __init__(
@@ -61,7 +58,7 @@ class RandomisedModule:
         for part in self._module.modules():
             for name, value in list(vars(part).items()):
                 if isinstance(value, Tensor):
-                    setattr(part, name, _widen(value))
+                    setattr(part, name, widen(value))
         self.canonical = _canonical_names(module)
         self.parameters = frozenset(name for name, _ in module.named_parameters(remove_duplicate=False))
         self.state = {
@@ -79,24 +76,37 @@ class RandomisedModule:
 
     def __call__(self, changed: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run with some state tensors replaced; returns the tensors of the output by where they stand."""
+        given = {name: changed.get(name, value) for name, value in self.state.items()}
         found: dict[str, Tensor] = {}
-        written = set(self.state) if self._written is None else self._written
-        seen = set()
+        written: set[str] = set()
         for index, example in enumerate(self._examples):
-            given = {name: changed.get(name, value) for name, value in self.state.items()}
-            state = {name: value.clone() if name in written else value for name, value in given.items()}
-            with torch.no_grad(), _double_by_default(), torch.random.fork_rng(self._cuda), _Widening():
-                self._seed_all()
-                output = torch.func.functional_call(self._module, state, example.inputs, example.keywords)
-                selected = output if self._output is None else self._output(output)
+            state = {name: v.clone() if self._may_be_written(name) else v for name, v in given.items()}
             where = "output" if len(self._examples) == 1 else f"output of example {index + 1}"
-            found |= leaves(selected, where)
+            found |= leaves(self._run(example, state), where)
             if self._written is None:
-                seen |= {name for name, value in state.items() if not _identical(value, given[name])}
+                written |= {name for name, value in state.items() if not _identical(value, given[name])}
         if self._written is None:
-            # What the first run wrote to is copied before later ones; all else is not, as copies take time.
-            self._written = seen
+            self._written = written
         return found
+
+    def _run(self, example: Example, state: Mapping[str, Tensor]) -> object:
+        try:
+            with torch.no_grad(), torch.random.fork_rng(self._cuda), Float64Inside():
+                self._seed_all()
+                output = torch.func.functional_call(
+                    self._module, dict(state), example.inputs, example.keywords
+                )
+                return output if self._output is None else self._output(output)
+        except Exception as err:
+            raise ValueError(
+                f"{type(self._module).__name__} fails to run in float64 on random weights and inputs: "
+                f"{type(err).__name__}: {err}\n  It has to run on the example inputs; where an operator "
+                "takes no float64, choose another implementation of it."
+            ) from err
+
+    def _may_be_written(self, name: str) -> bool:
+        """What the first run wrote to is copied before later ones; all else is not, as copies take time."""
+        return self._written is None or name in self._written
 
     def _seed_all(self) -> None:
         """Seed what the module may draw from; ``torch.manual_seed`` takes longer than small modules do."""
@@ -143,27 +153,6 @@ class RandomisedModule:
         drawn = torch.randn(value.shape, generator=self.generator, dtype=dtype)
         kept = value.isfinite().logical_not() | (value.abs() >= _MASKING)
         return torch.where(kept, value.to(dtype), drawn.to(value.device))
-
-
-class _Widening(TorchDispatchMode):
-    """Whatever asks for float32 or less gets float64: norms and softmaxes that compute in a fixed type."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else the first operator imports torch._dynamo, which takes seconds
-
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        asked = dict(kwargs or {})
-        if "dtype" in asked:
-            asked["dtype"] = _WIDER.get(asked["dtype"], asked["dtype"])
-        result = func(*args, **asked)
-        return _widen(result) if func is torch.ops.aten.lift_fresh.default else result
 
 
 def relative_error(value: Tensor, expected: Tensor) -> float:
@@ -224,18 +213,3 @@ def _is_positive(value: Tensor) -> bool:
 def _identical(value: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same entries; NaN equals itself."""
     return bool(((value == other) | (value != value)).all())
-
-
-def _widen(value: Tensor) -> Tensor:
-    return value.to(_WIDER.get(value.dtype, value.dtype))
-
-
-@contextmanager
-def _double_by_default() -> Iterator[None]:
-    """Constants that the module makes while it runs are float64 as well."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)

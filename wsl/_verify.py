@@ -85,7 +85,7 @@ def verify(
 
     Raises:
         TypeError: examples of other types.
-        ValueError: a module on the meta device.
+        ValueError: a module on the meta device, or one that does not run on the examples.
         SpecError: names or shapes of the module's state and of ``spec`` disagree.
         SymmetryError: an output changes by more than 1e-10 relative, is NaN or is not reproducible; or the
             output does not depend on any tensor that carries some hidden axis.
