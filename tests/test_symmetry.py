@@ -232,6 +232,32 @@ def test_linear_scalings_keep_what_is_composed(spec, linear):
     assert not torch.allclose(moved[first].sort(1).values, weights[first].sort(1).values)
 
 
+def test_matrices_along_what_a_moving_family_is_over_are_refused():
+    spec = WeightSpec.parse(
+        """
+        axes  a: 2 hidden linear  r: 3 hidden  x: 2 input
+        left   a x
+        right  a r[a]
+        scaling: a linear left+1 right-1
+        """
+    )
+    mixing, factors = (
+        sample(spec, 2, scale=True, linear=linear, dtype=torch.float64) for linear in (True, False)
+    )
+    rows = sample(spec, 2, dtype=torch.float64)
+    for wrong in (lambda: inverse(spec, mixing), lambda: compose(spec, rows, mixing)):
+        with pytest.raises(
+            SpecError, match="a matrix acts along axis a, and r, a family over a, is moved too"
+        ):
+            wrong()
+    weights = random_weights(spec, 2)
+    _assert_same(
+        apply(spec, compose(spec, Action({}, mixing.scales), rows), weights),
+        apply(spec, Action({}, mixing.scales), apply(spec, rows, weights)),
+    )
+    _assert_same(apply(spec, inverse(spec, factors), apply(spec, factors, weights)), weights)
+
+
 def test_matrices_are_well_conditioned_and_differ():
     matrices = sample(HEADS, 300, linear=True, bound=3.0, generator=_generator()).scales[0]
     assert matrices.shape == (300, 2, 3, 3)

@@ -20,8 +20,8 @@ def widen(value: Tensor) -> Tensor:
 class Float64Inside(TorchDispatchMode):
     """While active, whatever asks for float32 or less gets float64, and so do constants without a type.
 
-    Norms and softmaxes of many models compute in float32 whatever they are given: comparisons of their outputs
-    would find rounding errors. Values that leave torch (NumPy) are beyond reach.
+    Norms and softmaxes of many models compute in float32 whatever they are given, which leaves rounding
+    errors in their outputs. Values that leave torch (NumPy) are beyond reach.
     """
 
     @classmethod

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from wsl.spec import WeightSpec
+from wsl.spec import SpecError, WeightSpec
 from wsl.symmetry._action import Action, is_matrix, sizes_of
 from wsl.symmetry._tensors import carry
 
@@ -30,7 +30,12 @@ def identity(
 
 
 def inverse(spec: WeightSpec, action: Action) -> Action:
-    """The element that undoes ``action``: ``apply(inverse(g), apply(g, w)) == w``."""
+    """The element that undoes ``action``: ``apply(inverse(g), apply(g, w)) == w``.
+
+    Raises:
+        SpecError: a matrix acts along an axis that families which move are over: their members would mix.
+    """
+    _check_matrices(spec, action, action)
     undone: dict[str, Tensor] = {}
     for axis in sorted(action.permutations, key=lambda name: len(spec.axes[name].family)):
         # The family of an axis is larger than those of its members, which are therefore undone before it.
@@ -44,7 +49,12 @@ def inverse(spec: WeightSpec, action: Action) -> Action:
 
 
 def compose(spec: WeightSpec, g: Action, h: Action) -> Action:
-    """The element that acts like ``h``, then ``g``: ``apply(compose(g, h), w) == apply(g, apply(h, w))``."""
+    """The element that acts like ``h``, then ``g``: ``apply(compose(g, h), w) == apply(g, apply(h, w))``.
+
+    Raises:
+        SpecError: ``h`` mixes by a matrix the members of a family that ``g`` moves apart.
+    """
+    _check_matrices(spec, h, g)
     permutations = {
         axis: carry(spec, g.permutations, perm, (*spec.axes[axis].family, axis))
         for axis, perm in h.permutations.items()
@@ -55,6 +65,20 @@ def compose(spec: WeightSpec, g: Action, h: Action) -> Action:
         moved = _carry_scale(spec, g.permutations, index, scale)
         scales[index] = _product(spec, index, g.scales[index], moved) if index in g.scales else moved
     return Action(permutations, scales)
+
+
+def _check_matrices(spec: WeightSpec, first: Action, second: Action) -> None:
+    """Matrices along one axis and moves of a family over it generate more than elements can express."""
+    moved = {*second.permutations, *(spec.scalings[index].axis for index in second.scales)}
+    for index, scale in first.scales.items():
+        mixed = spec.scalings[index].axis
+        families = [name for name in spec.axes if name in moved and mixed in spec.axes[name].family]
+        if families and is_matrix(spec, index, scale):
+            raise SpecError(
+                f"a matrix acts along axis {mixed}, and {', '.join(families)}, a family over {mixed}, is "
+                "moved too: together these do not make one group element.\n"
+                "  Apply them one after the other, or draw factors instead of matrices (linear=False)."
+            )
 
 
 def _carry_scale(spec: WeightSpec, permutations: Mapping[str, Tensor], index: int, scale: Tensor) -> Tensor:
