@@ -2,9 +2,18 @@
 
 import pytest
 import torch
+from described_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from hypothesis import given, settings
 
-from wsl.graph import ComputationalGraph, GraphError, graph_layout, graph_tables
+from wsl.graph import (
+    ACTIVATIONS,
+    EDGE_KINDS,
+    ComputationalGraph,
+    GraphError,
+    GraphLayout,
+    graph_layout,
+    graph_tables,
+)
 from wsl.spec import SpecError, WeightSpec
 from wsl.testing import random_specs, random_weights
 
@@ -36,7 +45,8 @@ def test_blocks_by_their_neuron_axes() -> None:
     ]
     assert [(block.key, block.role) for block in layout.globals] == [("temperature", "other")]
     fc = layout.edges[1]
-    assert (fc.axes, fc.targets, fc.positions) == (("h1", "c1"), (True, False), (4,))
+    assert (fc.groups, fc.positions, layout.identities) == (((2,), (3,)), (4,), ())
+    assert [(use.target.nodes, use.source and use.source.nodes) for use in fc.uses] == [("h1", "c1")]
     assert graph_layout(WeightSpec.parse(str(CNN))) is layout
 
 
@@ -44,24 +54,40 @@ def test_depths_are_graph_distances() -> None:
     assert graph_layout(CNN).depths == {"x": (0, 3), "c1": (1, 2), "h1": (2, 1), "y": (3, 0)}
     lonely = WeightSpec.parse("axes a: 2 hidden  b: 2 hidden\nw a b")
     assert graph_layout(lonely).depths == {"a": (None, None), "b": (None, None)}
+    tied = graph_layout(TOPOLOGIES["tied"])  # one axis, which is the input and the output
+    assert tied.depths == {"x": (0, 2), "h": (1, 1), "y": (2, 0)}
 
 
-def test_targets_of_sums_and_products() -> None:
-    spec = WeightSpec.parse(
-        "axes a: 2 hidden  b: 3 hidden  x: 4 input\nw (a + b) x\nv (a b) x _   _=2\nu a a"
-    )
-    found = {block.key: (block.axes, block.targets) for block in graph_layout(spec).blocks}
-    assert found == {
-        "w[0]": (("a", "x"), (True, False)),
-        "w[1]": (("b", "x"), (True, False)),
-        "v": (("a", "b", "x"), (True, True, False)),
-        "u": (("a", "a"), (True, False)),
+def test_dimensions_fold_into_pairs_of_node_sets() -> None:
+    """Heads and inner neurons are one group of nodes; groups of a convolution are a batch of matrices."""
+    attention = {block.key: block for block in graph_layout(TOPOLOGIES["attention"]).edges}
+    assert attention["q.weight"].groups == ((2, 2), (3,)) and not attention["q.weight"].batched
+    for name in ("grouped", "groups in rows"):
+        conv = next(block for block in graph_layout(TOPOLOGIES[name]).edges if block.key == "conv.weight")
+        assert (conv.batched, conv.batch, len(conv.inner)) == (True, 2, 2)
+    kinds = {
+        name: (len(layout.edges), len(layout.nodes), len(layout.globals), len(layout.identities))
+        for name, layout in ((name, graph_layout(spec)) for name, spec in TOPOLOGIES.items())
     }
+    assert kinds["attention"] == (6, 3, 0, 5)
+    assert kinds["lstm"] == (9, 4, 0, 6)
+    assert kinds["mixer"] == (6, 3, 0, 3)
+    assert kinds["tied"] == (1, 2, 0, 0)
 
 
-@settings(max_examples=60)
-@given(spec=random_specs(max_size=4))
-def test_round_trips_are_exact(spec: WeightSpec) -> None:
+def test_a_product_is_connected_with_its_factors() -> None:
+    layout = graph_layout(TOPOLOGIES["bilinear"])
+    assert layout.sizes == {"a": 3, "b": 2, "x": 2, "y": 2, "a.b": 6}
+    first, second = layout.identities
+    states = torch.arange(6.0).reshape(1, 6, 1)
+    assert first.target.nodes == second.target.nodes == "a.b"
+    assert first.target.fold(states)[0, 0].flatten().tolist() == [0.5, 2.5, 4.5]  # of each a, over b
+    assert second.target.fold(states)[0, 0].flatten().tolist() == [2.0, 3.0]
+    source = torch.tensor([10.0, 20.0]).reshape(1, 1, 2, 1)
+    assert second.target.unfold(source).flatten().tolist() == [10.0, 20.0] * 3
+
+
+def assert_round_trips(spec: WeightSpec) -> None:
     weights = random_weights(spec, 2)
     graph = ComputationalGraph.from_weights(spec, weights)
     batch = graph.to_pyg()
@@ -75,6 +101,17 @@ def test_round_trips_are_exact(spec: WeightSpec) -> None:
     ):
         assert list(back) == list(weights)
         assert all(torch.equal(back[name], weights[name][rows]) for name in weights)
+
+
+@settings(max_examples=40)
+@given(spec=random_specs(max_size=4))
+def test_round_trips_are_exact(spec: WeightSpec) -> None:
+    assert_round_trips(spec)
+
+
+@pytest.mark.parametrize("name", [*TOPOLOGIES, *WITH_HYPEREDGES])
+def test_round_trips_of_architectures_are_exact(name: str) -> None:
+    assert_round_trips({**TOPOLOGIES, **WITH_HYPEREDGES}[name])
 
 
 def test_edges_hold_the_weights_between_their_ends() -> None:
@@ -104,16 +141,74 @@ def test_edges_hold_the_weights_between_their_ends() -> None:
     assert data.u.tolist() == [[weights["temperature"][1].item()]]
 
 
-def test_a_hyperedge_is_a_star() -> None:
-    spec = WeightSpec.parse("axes g: 2 hidden  i: 3 hidden  o: 2 hidden\nw (g o) i")
+def _pairs(data: object, layout: GraphLayout, source: str, target: str, kind: str) -> list[list[int]]:
+    """Edges of a kind from one node set to another, as indices within both."""
+    names = list(layout.sizes)
+    s, t = data.edge_index
+    chosen = (data.node_type[s] == names.index(source)) & (data.node_type[t] == names.index(target))
+    chosen &= data.edge_kind == EDGE_KINDS.index(kind)
+    starts = torch.tensor([[layout.slices[source].start], [layout.slices[target].start]])
+    return (data.edge_index[:, chosen] - starts).T.tolist()
+
+
+def test_residual_connections_are_edges_without_weights() -> None:
+    spec = TOPOLOGIES["residual"]
+    layout = graph_layout(spec)
+    data = ComputationalGraph.from_weights(spec, random_weights(spec, 1)).to_pyg()[0]
+    assert _pairs(data, layout, "h1", "h1.2", "identity") == [[i, i] for i in range(3)]
+    rest = data.edge_kind == EDGE_KINDS.index("identity")
+    assert rest.sum() == 3 and not data.edge_attr[rest].any() and (data.weight_id[rest] == -1).all()
+    assert set(data.edge_type[rest].tolist()).isdisjoint(data.edge_type[~rest].tolist())
+    assert [ACTIVATIONS[i] for i in data.node_activation.tolist()] == (
+        [None] * 2 + ["relu"] * 3 + ["relu"] * 4 + ["relu"] * 3 + [None] * 2
+    )
+    heads = TOPOLOGIES["attention"]
+    data = ComputationalGraph.from_weights(heads, random_weights(heads, 1)).to_pyg()[0]
+    found = _pairs(data, graph_layout(heads), "q", "p", "identity")
+    assert sorted(found) == [[0, 0], [1, 0], [2, 1], [3, 1]]  # q: (h d), p: h
+
+
+def test_shared_weights_lie_on_every_edge_that_uses_them() -> None:
+    spec = TOPOLOGIES["tied"]
     weights = random_weights(spec, 1)
     data = ComputationalGraph.from_weights(spec, weights).to_pyg()[0]
-    entries = (data.node_type == 3).nonzero().flatten()
-    assert len(entries) == 12
-    entry = entries[1 * 6 + 0 * 3 + 2].item()  # w[g=1, o=0, i=2]
-    assert data.x[entry].item() == weights["w"][0, 2, 2].item()
-    touching = [tuple(edge) for edge in data.edge_index.T.tolist() if entry in edge]
-    assert sorted(touching) == sorted([(2 + 2, entry), (entry, 1), (entry, 5)])
+    assert data.edge_index.shape[1] == 2 * 12 and data.weight_id.tolist() == 2 * list(range(12))
+    assert torch.equal(data.edge_attr[:12], data.edge_attr[12:])
+    layout, names = graph_layout(spec), ["x", "h", "y"]
+    for (s, t), value, kind in zip(data.edge_index.T.tolist(), data.edge_attr, data.edge_type, strict=True):
+        source, target = names[data.node_type[s]], names[data.node_type[t]]
+        assert (source, target) == (("x", "h"), ("h", "y"))[kind]
+        i, j = s - layout.slices[source].start, t - layout.slices[target].start
+        assert value.item() == weights["weight"][0][(j, i) if kind == 0 else (i, j)]
+
+
+def test_edges_of_groups_stay_within_them() -> None:
+    spec = TOPOLOGIES["groups in rows"]
+    weights, layout = random_weights(spec, 1), graph_layout(TOPOLOGIES["groups in rows"])
+    data = ComputationalGraph.from_weights(spec, weights).to_pyg()[0]
+    found = _pairs(data, layout, "in", "out", "weight")
+    assert len(found) == 12 and all(i // 2 == o // 3 for i, o in found)
+    t = data.edge_index[1]
+    for (i, o), value in zip(found, data.edge_attr[data.node_type[t] == 2], strict=True):
+        assert value.item() == weights["conv.weight"][0, o % 3, i // 2, i % 2]
+    out = data.x[data.node_type == 2].flatten().tolist()
+    assert out == weights["scale"][0].repeat_interleave(3).tolist()
+
+
+def test_a_hyperedge_is_a_star() -> None:
+    spec = WITH_HYPEREDGES["bias and gain"]
+    weights = random_weights(spec, 1)
+    data = ComputationalGraph.from_weights(spec, weights).to_pyg()[0]
+    entries = (data.node_type == 4).nonzero().flatten().tolist()
+    assert torch.equal(data.x[entries], weights["slope"][0])
+    links = data.edge_index[:, data.edge_kind == EDGE_KINDS.index("hyperedge")].T.tolist()
+    h, after = (graph_layout(spec).slices[name].start for name in ("h", "h.2"))
+    expected = [[e, n + i] for i, e in enumerate(entries) for n in (h, after)]
+    assert sorted(links) == sorted(expected + [[h + i, e] for i, e in enumerate(entries)])
+    loose = WITH_HYPEREDGES["unused"]
+    data = ComputationalGraph.from_weights(loose, random_weights(loose, 1)).to_pyg()[0]
+    unused = (data.node_type == 3).nonzero().flatten()
+    assert len(unused) == 6 and not torch.isin(data.edge_index, unused).any()
 
 
 def test_tables_are_cached() -> None:

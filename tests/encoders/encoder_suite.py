@@ -5,10 +5,12 @@ import pickle
 
 import pytest
 import torch
+from described_topologies import TOPOLOGIES
 from hypothesis import HealthCheck, given, settings
 from torch import Tensor, nn
 
 from wsl.encoders import Encoder, WeightFeatures
+from wsl.graph import graph_layout
 from wsl.nn import EquivariantHead, InvariantHead
 from wsl.spec import SpecError, WeightSpec
 from wsl.testing import assert_equivariant, assert_invariant, random_specs, random_weights
@@ -39,6 +41,49 @@ CNN = WeightSpec.parse(
     scales              _   _=2
     """
 )
+TRANSFORMER = WeightSpec.parse(
+    """
+    axes   c: 3 hidden   h: 2 hidden   d: 2 hidden   k: 3 hidden gelu   x: 2 input
+    embed.weight   c x
+    norm.weight    c
+    norm.bias      c
+    qkv.weight     (h d[h] + h d[h] + h d[h]) c
+    qkv.bias       (h d[h] + h d[h] + h d[h])
+    out.weight     c (h d[h])
+    out.bias       c
+    fc.weight      k c _   _=2
+    fc.scale       k _   _=2
+    back.weight    c k
+    temperature    _   _=2
+    nodes  x: x   c: c   q: (h d)   k: (h d)   p: h softmax   v: (h d)   o: (h d)   c.2: c   k.2: k gelu
+    nodes  c.3: c   y: x
+    edge:  x c embed.weight
+    edge:  - c norm.weight
+    edge:  - c norm.bias
+    edge:  c q qkv.weight[0]
+    edge:  c k qkv.weight[1]
+    edge:  c v qkv.weight[2]
+    edge:  - q qkv.bias[0]
+    edge:  - k qkv.bias[1]
+    edge:  - v qkv.bias[2]
+    edge:  q p
+    edge:  k p
+    edge:  p o
+    edge:  v o
+    edge:  o c.2 out.weight
+    edge:  - c.2 out.bias
+    edge:  c c.2
+    edge:  - c.2 norm.weight
+    edge:  c.2 k.2 fc.weight
+    edge:  - k.2 fc.scale
+    edge:  k.2 c.3 back.weight
+    edge:  c.2 c.3
+    edge:  c.3 y embed.weight ends=st
+    """
+)
+
+
+SPECS = [MLP, CNN, TRANSFORMER]
 
 
 def largest_difference(a: WeightFeatures, b: WeightFeatures) -> float:
@@ -66,7 +111,7 @@ class EncoderSuite:
         return self.make(spec)
 
     # Hypothesis warns of methods that subclasses share; without a database of failures it does no harm.
-    @settings(max_examples=60, suppress_health_check=[HealthCheck.differing_executors])
+    @settings(max_examples=40, suppress_health_check=[HealthCheck.differing_executors])
     @given(spec=random_specs(max_size=4))
     def test_moves_along_with_the_weights(self, spec: WeightSpec) -> None:
         encoder = self.seeded(spec).double()
@@ -77,13 +122,22 @@ class EncoderSuite:
             pool = InvariantHead(spec, encoder.channels, 3).double()
             assert_invariant(nn.Sequential(encoder, pool), spec, atol=1e-9, trials=1)
 
+    @pytest.mark.parametrize("name", TOPOLOGIES)
+    def test_moves_along_on_every_topology(self, name: str) -> None:
+        spec = TOPOLOGIES[name]
+        encoder = self.seeded(spec).double()
+        if self.equivariant:
+            assert_equivariant(encoder, spec, atol=1e-9, trials=1)
+            pool = InvariantHead(spec, encoder.channels, 3).double()
+            assert_invariant(nn.Sequential(encoder, pool), spec, atol=1e-9, trials=1)
+
     @settings(max_examples=20, suppress_health_check=[HealthCheck.differing_executors])
     @given(spec=random_specs(max_size=4))
     def test_shapes(self, spec: WeightSpec) -> None:
         encoder = self.seeded(spec).double()
         features = encoder(random_weights(spec, 2))
         assert {k: tuple(v.shape) for k, v in features.nodes.items()} == {
-            axis.name: (2, axis.size, encoder.channels) for axis in spec.axes.values()
+            name: (2, size, encoder.channels) for name, size in graph_layout(spec).sizes.items()
         }
         assert {k: tuple(v.shape) for k, v in features.tensors.items()} == {
             ref.key: (2, *ref.block.view, encoder.channels) for ref in spec.blocks
@@ -91,7 +145,7 @@ class EncoderSuite:
         update = EquivariantHead(spec, encoder.channels).double()(features)
         assert spec.check_weights(update) == 2
 
-    @pytest.mark.parametrize("spec", [MLP, CNN], ids=["mlp", "cnn"])
+    @pytest.mark.parametrize("spec", SPECS, ids=["mlp", "cnn", "transformer"])
     def test_alone_as_in_a_batch(self, spec: WeightSpec) -> None:
         encoder = self.seeded(spec).double()
         weights = random_weights(spec, 5)
@@ -104,7 +158,7 @@ class EncoderSuite:
             )
             assert largest_difference(alone, row) < 1e-12
 
-    @pytest.mark.parametrize("spec", [MLP, CNN], ids=["mlp", "cnn"])
+    @pytest.mark.parametrize("spec", SPECS, ids=["mlp", "cnn", "transformer"])
     def test_every_weight_is_read(self, spec: WeightSpec) -> None:
         encoder = self.seeded(spec).double()
         weights = random_weights(spec, 1)
@@ -114,7 +168,7 @@ class EncoderSuite:
             changed[name].view(-1)[-1] += 0.1
             assert largest_difference(encoder(changed), before) > 1e-6, name
 
-    @pytest.mark.parametrize("spec", [MLP, CNN], ids=["mlp", "cnn"])
+    @pytest.mark.parametrize("spec", SPECS, ids=["mlp", "cnn", "transformer"])
     def test_gradients(self, spec: WeightSpec) -> None:
         encoder = self.seeded(spec).double()
         weights = random_weights(spec, 2)
@@ -131,7 +185,7 @@ class EncoderSuite:
         grads = {name: p.grad for name, p in encoder.named_parameters() if p.requires_grad}
         assert all(grad.isfinite().all() for grad in grads.values() if grad is not None)
         idle = {name for name, grad in grads.items() if grad is None or not grad.any()}
-        assert spec != CNN or not idle, idle
+        assert spec != TRANSFORMER or not idle, idle
 
     def test_zero_weights(self) -> None:
         encoder = self.seeded(CNN)

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from described_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from encoder_suite import CNN, MLP, EncoderSuite, largest_difference
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from torch import Tensor, nn
 
 import wsl
@@ -20,17 +21,25 @@ class TestGraphMetanetwork(EncoderSuite):
         return GraphMetanetwork(spec, channels=6, layers=2, frequencies=3)
 
 
-@settings(max_examples=25)
-@given(spec=random_specs(["mlp", "cnn", "residual", "recurrent", "concat", "fixed"], max_size=4))
-def test_equals_its_sparse_twin(spec: WeightSpec) -> None:
+def assert_equals_sparse(spec: WeightSpec) -> None:
     torch.manual_seed(0)
     encoder = GraphMetanetwork(spec, channels=6, layers=2, frequencies=3).double()
-    try:
-        twin = encoder.sparse()
-    except GraphError:
-        assume(False)
+    with torch.no_grad():
+        for layer in encoder.layers:
+            layer.identity.copy_(torch.randn_like(layer.identity))  # else both directions have one map
     weights = random_weights(spec, 3)
-    assert largest_difference(encoder(weights), twin(weights)) < 1e-10
+    assert largest_difference(encoder(weights), encoder.sparse()(weights)) < 1e-10
+
+
+@settings(max_examples=40)
+@given(spec=random_specs(max_size=4))
+def test_equals_its_sparse_twin(spec: WeightSpec) -> None:
+    assert_equals_sparse(spec)
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_equals_its_sparse_twin_on_every_topology(name: str) -> None:
+    assert_equals_sparse(TOPOLOGIES[name])
 
 
 def test_equals_its_sparse_twin_in_single_precision() -> None:
@@ -41,12 +50,54 @@ def test_equals_its_sparse_twin_in_single_precision() -> None:
     assert {id(p) for p in twin.parameters()} == {id(p) for p in encoder.parameters()}
 
 
-def test_sparse_refuses_hyperedges() -> None:
-    spec = WeightSpec.parse(
-        "axes g: 2 hidden  o: 2 hidden  x: 2 input  y: 2 output\na.weight (g o) x\nb.weight y (g o)"
+@pytest.mark.parametrize(("name", "key"), [("bias and gain", "slope"), ("unused", r"fc\.unused")])
+def test_hyperedges_are_dense_only(name: str, key: str) -> None:
+    encoder = GraphMetanetwork(WITH_HYPEREDGES[name], channels=6, layers=2, frequencies=3).double()
+    assert_equivariant(encoder, encoder.spec, atol=1e-9)
+    with pytest.raises(GraphError, match=f"{key} lies on hyperedges"):
+        encoder.sparse()
+
+
+def test_every_use_of_a_weight_counts() -> None:
+    """A tied weight sends messages along all of its uses: cutting one changes what arrives."""
+    spec = TOPOLOGIES["unrolled"]
+    once = WeightSpec(
+        spec.axes,
+        spec.tensors,
+        nodes=spec.nodes,
+        edges=[e for e in spec.edges if e.target != "h.3" or e.block == "hh.weight"],
     )
-    with pytest.raises(GraphError, match=r"a\.weight has neuron axes \('g', 'o', 'x'\)"):
-        GraphMetanetwork(spec).sparse()
+    encoder = GraphMetanetwork(spec, channels=6, layers=2, frequencies=3).double()
+    weights = random_weights(spec, 1)
+    full, cut = encoder(weights), encoder.for_spec(once)(weights)
+    assert (full.nodes["h.3"] - cut.nodes["h.3"]).abs().max() > 1e-3
+    assert (full.nodes["y"] - cut.nodes["y"]).abs().max() > 1e-6
+
+
+def test_residual_connections_carry_states() -> None:
+    """Without the identity edge another function of the same weights is encoded, and features differ."""
+    spec = TOPOLOGIES["residual"]
+    plain = WeightSpec(spec.axes, spec.tensors, nodes=spec.nodes, edges=[e for e in spec.edges if e.block])
+    encoder = GraphMetanetwork(spec, channels=6, layers=2, frequencies=3).double()
+    weights = random_weights(spec, 1)
+    nodes = encoder(weights).nodes["h1.2"], encoder.for_spec(plain)(weights).nodes["h1.2"]
+    assert (nodes[0] - nodes[1]).abs().max() > 1e-3
+
+
+def test_edges_have_directions() -> None:
+    """A matrix that is stored the other way round is the same graph, and gives the same features."""
+    texts = [
+        f"axes h: 3 hidden relu  x: 2 input  y: 2 output\nfc.weight {fc}\nhead.weight {head}\n"
+        f"nodes x: x  h: h relu  y: y\nedge: x h fc.weight{ends}\nedge: h y head.weight{ends}"
+        for fc, head, ends in (("h x", "y h", ""), ("x h", "h y", " ends=st"))
+    ]
+    rows, columns = map(WeightSpec.parse, texts)
+    encoder = GraphMetanetwork(rows, channels=6, layers=2, frequencies=3).double()
+    weights = random_weights(rows, 2)
+    transposed = {name: weight.mT for name, weight in weights.items()}
+    a, b = encoder(weights), encoder.for_spec(columns)(transposed)
+    for name in a.nodes:
+        assert torch.allclose(a.nodes[name], b.nodes[name], atol=1e-12)
 
 
 def test_reads_other_architectures_with_the_same_parameters() -> None:
@@ -126,13 +177,14 @@ def test_second_derivatives() -> None:
         grads = torch.autograd.grad(out, list(moved.values()), create_graph=True)
         return sum((g * d).sum() for g, d in zip(grads, direction.values(), strict=True))
 
-    grads = torch.autograd.grad(slope(0.0), list(encoder.layers[0].parameters()))
-    start = [parameter.detach().clone() for parameter in encoder.layers[0].parameters()]
+    used = [p for name, p in encoder.layers[0].named_parameters() if name != "identity"]
+    grads = torch.autograd.grad(slope(0.0), used)
+    start = [parameter.detach().clone() for parameter in used]
     moves = [torch.randn_like(parameter) for parameter in start]
     ends = []
     for step in (1e-7, -1e-7):
         with torch.no_grad():
-            for parameter, at, move in zip(encoder.layers[0].parameters(), start, moves, strict=True):
+            for parameter, at, move in zip(used, start, moves, strict=True):
                 parameter.copy_(at + step * move)
         ends.append(slope(0.0).item())
     expected = (ends[0] - ends[1]) / 2e-7

@@ -17,6 +17,10 @@ def arguments(*sizes: int, batch: int = 3, channels: int = 4) -> Arguments:
     return edges, weight, [draw(batch, n, channels) for n in sizes]
 
 
+def plainly(edges: Tensor, weight: Tensor, terms: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    return update_hyperedges(edges, weight, terms, [(d,) for d in range(len(terms))])
+
+
 def flat(result: tuple[Tensor, list[Tensor]]) -> list[Tensor]:
     return [result[0], *result[1]]
 
@@ -49,7 +53,7 @@ def test_gradients_equal_plain_operators(chunk: int, monkeypatch: pytest.MonkeyP
     inputs = [edges, weight, *terms]
     weights = [torch.randn_like(out) for out in flat(update_edges(edges, weight, terms))]
     grads = []
-    for update in (update_edges, update_hyperedges):
+    for update in (update_edges, plainly):
         outputs = flat(update(edges, weight, terms))
         grads.append(torch.autograd.grad(outputs, inputs, weights))
     for fast, slow in zip(*grads, strict=True):
@@ -71,7 +75,7 @@ def test_gradients_of_some_outputs(used: tuple[int, ...]) -> None:
     edges, weight, terms = arguments(2, 3)
     inputs = [edges, weight, *terms]
     grads = []
-    for update in (update_edges, update_hyperedges):
+    for update in (update_edges, plainly):
         outputs = flat(update(edges, weight, terms))
         total = torch.stack([outputs[i].square().sum() for i in used]).sum()
         found = torch.autograd.grad(total, inputs, allow_unused=True)
@@ -83,7 +87,7 @@ def test_gradients_of_some_outputs(used: tuple[int, ...]) -> None:
 def test_gradients_that_are_not_contiguous() -> None:
     edges, weight, terms = arguments(3, 4)
     grads = []
-    for update in (update_edges, update_hyperedges):
+    for update in (update_edges, plainly):
         new, messages = update(edges, weight, terms)
         outputs = [new.transpose(1, 2), *(m.transpose(0, 2) for m in messages)]
         # a sum has an expanded gradient, a transposed product a strided one
@@ -98,7 +102,7 @@ def test_inputs_that_are_not_contiguous() -> None:
     edges, weight, terms = arguments(4, 3)
     strided = edges.transpose(1, 2)
     fast = flat(update_edges(strided, weight, terms[::-1]))
-    slow = flat(update_hyperedges(strided, weight, terms[::-1]))
+    slow = flat(plainly(strided, weight, terms[::-1]))
     assert all((a - b).abs().max() < 1e-12 for a, b in zip(fast, slow, strict=True))
 
 
@@ -109,12 +113,15 @@ def test_inputs_are_not_changed() -> None:
     assert all(torch.equal(a, b) for a, b in zip(copies, (edges, weight, *terms), strict=True))
 
 
-def test_three_axes() -> None:
-    edges, weight, terms = arguments(2, 3, 2, batch=2)
-    new, messages = update_edges(edges, weight, terms)
+def test_ends_of_any_dimensions() -> None:
+    edges, weight, _ = arguments(2, 3, 2, batch=2)
+    dims = [(0, 2), (1,), (), (2,)]
+    terms = [torch.randn(2, n, 4, dtype=torch.float64) for n in (4, 3, 1, 2)]
+    new, messages = update_hyperedges(edges, weight, terms, dims)
     i, j, k = 1, 2, 0
     with torch.no_grad():
-        one = (edges[0, i, j, k] @ weight + terms[0][0, i] + terms[1][0, j] + terms[2][0, k]).relu()
-        assert (new[0, i, j, k] - one).abs().max() < 1e-12
-        assert (messages[0][0, i] - new[0, i].mean((0, 1))).abs().max() < 1e-12
-        assert (messages[2][0, k] - new[0, :, :, k].mean((0, 1))).abs().max() < 1e-12
+        total = terms[0][0, 2 * i + k] + terms[1][0, j] + terms[2][0, 0] + terms[3][0, k]
+        assert (new[0, i, j, k] - (edges[0, i, j, k] @ weight + total).relu()).abs().max() < 1e-12
+        assert (messages[0][0, 2 * i + k] - new[0, i, :, k].mean(0)).abs().max() < 1e-12
+        assert (messages[1][0, j] - new[0, :, j].mean((0, 1))).abs().max() < 1e-12
+        assert (messages[2][0, 0] - new[0].mean((0, 1, 2))).abs().max() < 1e-12

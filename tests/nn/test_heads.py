@@ -19,7 +19,7 @@ def features(*, nodes: str = "h1 x y", tensors: str = "a.weight b.weight") -> We
 
 
 def test_features_that_an_encoder_leaves_out_are_named() -> None:
-    with pytest.raises(SpecError, match=r"no nodes for the axes h1; they have x, y"):
+    with pytest.raises(SpecError, match=r"no nodes for the node sets h1; they have x, y"):
         InvariantHead(SPEC, 4, 2)(features(nodes="x y"))
     for head in (InvariantHead(SPEC, 4, 2), EquivariantHead(SPEC, 4)):
         with pytest.raises(SpecError, match=r"no tensors for the blocks b\.weight; they have a\.weight"):

@@ -14,7 +14,7 @@ class WeightFeatures(NamedTuple):
 
     Args:
         tensors: for every block key, ``C`` channels for each weight: ``(B, *view, C)``.
-        nodes: for every neuron axis, ``C`` channels for each neuron: ``(B, n, C)``.
+        nodes: for every node set of the topology, ``C`` channels for each node: ``(B, n, C)``.
     """
 
     tensors: Mapping[str, Tensor]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from wsl.encoders._base import DeferredTensors, Encoder, WeightFeatures
+from wsl.graph import graph_layout
 from wsl.spec import WeightSpec
 
 
@@ -44,5 +45,5 @@ class FlatMLP(Encoder):
 
         return WeightFeatures(
             tensors=DeferredTensors({ref.key: partial(shared, *ref.block.view) for ref in self.spec.blocks}),
-            nodes={axis.name: shared(axis.size) for axis in self.spec.axes.values()},
+            nodes={name: shared(size) for name, size in graph_layout(self.spec).sizes.items()},
         )

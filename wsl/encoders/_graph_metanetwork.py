@@ -15,10 +15,12 @@ from wsl.spec import SpecError, WeightSpec
 class GraphMetanetwork(Encoder):
     """Encodes the weights of any architecture by message passing among its neurons and weights.
 
-    Equivariant to every permutation of hidden neurons. Neurons are nodes (with their biases, norm
-    parameters and running statistics), weights are edges (kernel positions are channels of an edge), and one
-    state stands for the whole network. No learnable parameter depends on the specification:
-    :meth:`for_spec` reads other architectures with the same ones.
+    Equivariant to every permutation of hidden neurons. The graph is that of the specification's topology:
+    neurons are nodes (with their biases, norm parameters and running statistics), once after every
+    activation; weights are edges (kernel positions are channels of an edge), shared ones wherever they are
+    used; residual connections are edges without weights; and one state stands for the whole network. No
+    learnable parameter depends on the specification: :meth:`for_spec` reads other architectures with the same
+    ones.
 
     Args:
         spec: the specification of the weights.
@@ -71,17 +73,20 @@ class GraphMetanetwork(Encoder):
     def features(self, blocks: Mapping[str, Tensor], state: GraphState) -> WeightFeatures:
         """The state after message passing to features; those of weights are computed when they are read."""
         layout = self.layout
+        nodes = {name: state.nodes[:, rows] for name, rows in layout.slices.items()}
 
         def feature(block: GraphBlock) -> Tensor:
-            if len(block.axes) > 1:
+            if block.is_edge:
                 owner = state.edges[block.key]
+            elif block.uses:
+                owner = block.from_nodes(nodes.__getitem__)
             else:
-                owner = state.nodes[:, layout.slices[block.axes[0]]] if block.axes else state.network
+                owner = state.network
             return block.from_graph(self.readout(block, owner, self.embedding.fourier(blocks[block.key])))
 
         return WeightFeatures(
             tensors=DeferredTensors({block.key: partial(feature, block) for block in layout.blocks}),
-            nodes={axis: state.nodes[:, rows] for axis, rows in layout.slices.items()},
+            nodes=nodes,
         )
 
     def sparse(self) -> nn.Module:

@@ -15,6 +15,11 @@ from wsl.spec import WeightSpec
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
 
+_TABLES = (
+    "edge_index", "node_type", "node_activation", "node_layer", "node_position", "edge_type", "edge_kind",
+    "weight_id",
+)  # fmt: skip
+
 
 class GraphError(ValueError):
     """A graph does not belong to the specification that it is read with."""
@@ -52,23 +57,29 @@ class ComputationalGraph:
     def to_pyg(self) -> "Batch":
         """One ``torch_geometric`` graph for each network, in a ``Batch``.
 
-        * ``x`` ``(nodes, F)``: weights with one neuron axis, a column for each role (``weight``, ``bias``,
-          ``running_mean``, ``running_var``, ``other``), occurrence and position; zero where an axis lacks it.
-        * ``node_type``: index of the neuron's axis in ``spec.axes``.
-        * ``node_layer``: graph distance of that axis from the inputs, -1 where there is no path.
+        * ``x`` ``(nodes, F)``: weights that belong to nodes, a column for each role (``weight``, ``bias``,
+          ``running_mean``, ``running_var``, ``other``), occurrence and position; zero where a node set has
+          none. Norms are such: their parameters and statistics lie on the nodes that they normalise.
+        * ``node_type``: index of the node set in ``spec.topology.nodes``.
+        * ``node_activation``: index in ``wsl.graph.ACTIVATIONS`` of the node set's activation; 0 for none.
+        * ``node_layer``: graph distance of the node set from the inputs, -1 where there is no path.
         * ``node_position``: index of an input, output or fixed neuron in its axis; -1 for hidden neurons,
           which have no order.
-        * ``edge_index``: from the neuron that a weight reads to the neuron that it feeds, by the convention
-          of ``Linear`` and ``Conv`` that stored dimension 0 is fed. Forward edges only (tensors stored the
-          other way round, as of transposed convolutions, give backward ones): add ``edge_index.flip(0)``
-          for messages in both directions.
-        * ``edge_attr`` ``(edges, K)``: the weight, at all kernel positions; zero-padded.
-        * ``edge_type``: numbers the blocks that hold the edges.
-        * ``u`` ``(1, G)``: weights without neurons.
+        * ``edge_index``: from the node that a weight reads to the node that it feeds, by the topology.
+          Forward edges only: add ``edge_index.flip(0)`` for messages in both directions.
+        * ``edge_attr`` ``(edges, K)``: the weight, at all kernel positions, zero-padded; zeros where there is
+          none.
+        * ``edge_kind``: index in ``wsl.graph.EDGE_KINDS``: 0 for weights, 1 for identities (residual
+          connections, and from neurons to their combinations), 2 for links of hyperedges.
+        * ``edge_type``: numbers what the edges are: every use of a block, every identity edge of the
+          topology, and every end of a hyperedge has a type of its own.
+        * ``weight_id``: numbers the stored weights; edges that share a weight have the same; -1 for none.
+        * ``u`` ``(1, G)``: weights that belong to no node and no edge.
         * ``spec``: text of the specification, for :meth:`from_pyg`.
 
-        A block with three or more neuron axes becomes a star for each of its entries: a node of its own type
-        that holds the entry in ``x``, with edges (of zeros, a type for each axis) from and to its neurons.
+        Where the ends of a block's edges cannot be told apart by pairs of nodes (it is added at nodes in one
+        place and multiplies in another, or is not used at all), it becomes a star for each of its entries: a
+        node of its own type that holds the entry in ``x``, with edges from and to the nodes at its ends.
 
         Raises:
             GraphError: there are no networks; an empty batch has no shapes.
@@ -82,15 +93,11 @@ class ComputationalGraph:
         tables = graph_tables(self.layout)
         device = next(iter(self.values.values())).device
         x, edge_attr, u = self._node_table(tables), self._edge_table(tables), self._global_table()
-        shared = {
-            "edge_index": tables.edge_index.to(device),
-            "node_type": tables.node_type.to(device),
-            "node_layer": tables.node_layer.to(device),
-            "node_position": tables.node_position.to(device),
-            "edge_type": tables.edge_type.to(device),
-            "spec": str(self.layout.spec),
-        }
-        graphs = [Data(x=x[b], edge_attr=edge_attr[b], u=u[b : b + 1], **shared) for b in range(len(x))]
+        shared = {name: getattr(tables, name).to(device) for name in _TABLES}
+        text = str(self.layout.spec)
+        graphs = [
+            Data(x=x[b], edge_attr=edge_attr[b], u=u[b : b + 1], spec=text, **shared) for b in range(len(x))
+        ]
         return Batch.from_data_list(graphs)
 
     @classmethod
@@ -141,28 +148,31 @@ class ComputationalGraph:
         edge_attr = data.edge_attr.reshape(count, len(tables.edge_type), tables.edge_width)
         values = {}
         for block in layout.blocks:
-            sizes = [spec.axes[axis].size for axis in block.axes]
-            if not block.axes:
-                flat = data.u[:, tables.columns[block.key]]
-            elif block.key in tables.edge_rows:
-                flat = edge_attr[:, tables.edge_rows[block.key], : block.position_count]
+            if block.key in tables.edge_rows:
+                first = tables.first_edges(block).to(data.x.device)
+                flat = edge_attr[:, first, : block.position_count]
+            elif block.key in tables.node_rows:
+                first = tables.node_rows[block.key][0].to(data.x.device)
+                flat = x[:, first, tables.columns[block.key]]
             else:
-                flat = x[:, tables.node_rows[block.key], tables.columns[block.key]]
-            values[block.key] = flat.reshape(count, *sizes, block.position_count)
+                flat = data.u[:, tables.columns[block.key]]
+            values[block.key] = flat.reshape(count, *block.sizes, block.position_count)
         return cls(layout, values)
 
     def _node_table(self, tables: GraphTables) -> Tensor:
         like = next(iter(self.values.values()))
         x = like.new_zeros(like.shape[0], len(tables.node_type), tables.node_width)
         for key, rows in tables.node_rows.items():
-            x[:, rows, tables.columns[key]] = self.values[key].flatten(1, -2)
+            values = self.values[key].reshape(len(like), 1, rows.shape[1], -1)
+            x[:, rows.to(x.device), tables.columns[key]] = values
         return x
 
     def _edge_table(self, tables: GraphTables) -> Tensor:
         like = next(iter(self.values.values()))
         parts = [like.new_zeros(like.shape[0], 0, tables.edge_width)]
-        for key in tables.edge_rows:
-            part = self.values[key].flatten(1, -2)
+        for key, entries in tables.edge_entries.items():
+            stored = self.values[key]
+            part = stored.reshape(len(stored), -1, stored.shape[-1])[:, entries.to(stored.device)]
             parts.append(F.pad(part, (0, tables.edge_width - part.shape[-1])))
         attr = torch.cat(parts, dim=1)
         return F.pad(attr, (0, 0, 0, len(tables.edge_type) - attr.shape[1]))

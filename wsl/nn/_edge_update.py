@@ -9,39 +9,57 @@ _CHUNK_BYTES = 1 << 20
 
 
 def update_edges(edges: Tensor, weight: Tensor, terms: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """Update the edges of a block from their ends, and average them into a message for every end.
+    """Update the edges of a block from their ends, and average them into a message for each end.
 
-    ``e' = relu(e W + sum_a t_a)`` and, for every axis ``a``, the mean of ``e'`` over all other axes.
+    ``e'_ij = relu(e_ij W + s_i + t_j)``, the mean of ``e'`` over ``j``, and that over ``i``.
 
     Args:
-        edges: ``(B, n_1, ..., n_k, C)`` with ``k >= 2``.
+        edges: ``(B, n, m, C)``.
         weight: ``(C, C)``, from the left: ``e @ weight``.
-        terms: for every axis ``(B, n_a, C)``.
+        terms: ``s`` ``(B, n, C)`` and ``t`` ``(B, m, C)``.
 
     Returns:
-        ``e'``, shaped as ``edges``, and for every axis the message ``(B, n_a, C)``. Differentiable any number
-        of times. Under autocast all are of its type.
+        ``e'``, shaped as ``edges``, and the messages ``(B, n, C)`` and ``(B, m, C)``. Differentiable any
+        number of times. Under autocast all are of its type.
     """
-    if torch.is_autocast_enabled(edges.device.type):
-        kind = torch.get_autocast_dtype(edges.device.type)
-        edges, weight, terms = edges.to(kind), weight.to(kind), [term.to(kind) for term in terms]
-    if len(terms) == 2:
-        new, *messages = _EdgeUpdate.apply(edges, weight, *terms)
-        return new, messages
-    return update_hyperedges(edges, weight, terms)
+    edges, weight, terms = _autocast(edges, weight, terms)
+    new, *messages = _EdgeUpdate.apply(edges, weight, *terms)
+    return new, messages
 
 
-def update_hyperedges(edges: Tensor, weight: Tensor, terms: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """:func:`update_edges` in plain operators, for any number of axes; differentiable any number of times."""
-    k = len(terms)
-    new = (edges @ weight + sum(_spread(term, a, k) for a, term in enumerate(terms))).relu()
-    return new, [new.mean([b + 1 for b in range(k) if b != a]) for a in range(k)]
+def update_hyperedges(
+    edges: Tensor, weight: Tensor, terms: list[Tensor], dims: list[tuple[int, ...]]
+) -> tuple[Tensor, list[Tensor]]:
+    """:func:`update_edges` in plain operators, for any number of dimensions and of ends.
+
+    Args:
+        edges: ``(B, n_1, ..., n_k, C)``.
+        weight: ``(C, C)``, from the left: ``e @ weight``.
+        terms: for every end ``(B, n, C)`` with ``n`` the product of its dimensions.
+        dims: for every end, which dimensions index it, ascending from 0.
+
+    Returns:
+        ``e'``, shaped as ``edges``, and for every end the mean over all other dimensions, ``(B, n, C)``.
+    """
+    edges, weight, terms = _autocast(edges, weight, terms)
+    sizes = edges.shape[1:-1]
+    new = edges @ weight
+    for term, own in zip(terms, dims, strict=True):
+        spread = [size if d in own else 1 for d, size in enumerate(sizes)]
+        new = new + term.reshape(len(term), *spread, term.shape[-1])
+    new = new.relu()
+    messages = []
+    for term, own in zip(terms, dims, strict=True):
+        others = [d + 1 for d in range(len(sizes)) if d not in own]
+        messages.append((new.mean(others) if others else new).reshape(term.shape))
+    return new, messages
 
 
-def _spread(nodes: Tensor, axis: int, k: int) -> Tensor:
-    shape = [nodes.shape[0], *(1,) * k, nodes.shape[-1]]
-    shape[axis + 1] = nodes.shape[1]
-    return nodes.reshape(shape)
+def _autocast(edges: Tensor, weight: Tensor, terms: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
+    if not torch.is_autocast_enabled(edges.device.type):
+        return edges, weight, terms
+    kind = torch.get_autocast_dtype(edges.device.type)
+    return edges.to(kind), weight.to(kind), [term.to(kind) for term in terms]
 
 
 class _EdgeUpdate(torch.autograd.Function):

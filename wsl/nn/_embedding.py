@@ -16,8 +16,8 @@ class GraphState(NamedTuple):
     """What message passing reads and updates, for ``B`` networks of one architecture.
 
     Args:
-        edges: by block key, states ``(B, n_1, ..., n_k, C)``.
-        nodes: states ``(B, N, C)`` of the neurons of all axes.
+        edges: by block key, states ``(B, n_1, ..., n_k, C)``, a dimension for every group of the block.
+        nodes: states ``(B, N, C)`` of the nodes of all node sets.
         network: states ``(B, C)`` of whole networks.
         weights: by block key, the weights of edges ``(B, n_1, ..., n_k, K)``; no layer changes them.
         gains: by block key, gains ``(K, C)`` of kernel positions, or ``None`` for ones; as constant.
@@ -109,7 +109,7 @@ class WeightEmbedding(nn.Module):
     def forward(
         self, layout: GraphLayout, blocks: Mapping[str, Tensor], node_features: Mapping[str, Tensor]
     ) -> GraphState:
-        """Embed blocks ``(B, n_1, ..., n_k, K)`` and node features ``(B, n, node_features)`` by axis."""
+        """Embed blocks ``(B, n_1, ..., n_k, K)`` and node features ``(B, n, node_features)`` by node set."""
         count = next(iter(blocks.values())).shape[0]
         edges = {
             block.key: self.edges(block, self.fourier(blocks[block.key])).relu_() for block in layout.edges
@@ -117,10 +117,11 @@ class WeightEmbedding(nn.Module):
         nodes = self.neurons(neuron_features(layout, self.network.dtype, self.network.device))
         nodes = nodes.expand(count, -1, -1).clone()
         for block in layout.nodes:
-            nodes[:, layout.slices[block.axes[0]]] += self.nodes(block, self.fourier(blocks[block.key]))
+            for name, own in block.to_nodes(self.nodes(block, self.fourier(blocks[block.key]))):
+                nodes[:, layout.slices[name]] += own
         if self.given is not None:
-            for axis, features in node_features.items():
-                nodes[:, layout.slices[axis]] += self.given(features)
+            for name, features in node_features.items():
+                nodes[:, layout.slices[name]] += self.given(features)
         network = self.network.expand(count, -1)
         for block in layout.globals:
             network = network + self.networks(block, self.fourier(blocks[block.key]))

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from wsl.graph import graph_layout
 from wsl.spec import SpecError, WeightSpec
 
 
@@ -23,8 +24,8 @@ class Features(Protocol):
 class InvariantHead(nn.Module):
     """A vector for each network that does not change when hidden neurons are permuted.
 
-    Pools the nodes of every axis and the features of every block by their mean, then an MLP. Input, output
-    and fixed axes of at most ``ordered`` neurons keep their neurons apart.
+    Pools the nodes of every node set and the features of every block by their mean, then an MLP. Sets of at
+    most ``ordered`` nodes that may not be permuted, as inputs and outputs, keep their nodes apart.
 
     Args:
         spec: the specification of the weights; the head's parameters depend on it.
@@ -32,7 +33,7 @@ class InvariantHead(nn.Module):
         out_features: size of the vector.
         hidden: width of the MLP; twice ``channels`` if not given.
         dropout: rate after the hidden layer of the MLP.
-        ordered: largest axis whose neurons are kept apart.
+        ordered: largest node set whose nodes are kept apart.
 
     Shapes: ``WeightFeatures`` of ``B`` networks to ``(B, out_features)``.
     """
@@ -48,10 +49,11 @@ class InvariantHead(nn.Module):
     ) -> None:
         super().__init__()
         self.spec = spec
+        layout = graph_layout(spec)
         self.apart = frozenset(
-            axis.name for axis in spec.axes.values() if axis.kind != "hidden" and axis.size <= ordered
+            name for name, size in layout.sizes.items() if layout.kinds[name] != "hidden" and size <= ordered
         )
-        rows = sum(axis.size if axis.name in self.apart else 1 for axis in spec.axes.values())
+        rows = sum(size if name in self.apart else 1 for name, size in layout.sizes.items())
         width = hidden or 2 * channels
         self.layers = nn.Sequential(
             nn.Linear((rows + len(spec.blocks)) * channels, width),
@@ -64,13 +66,14 @@ class InvariantHead(nn.Module):
         """The pooled features that the MLP reads, for embeddings: ``(B, pooled)``.
 
         Raises:
-            SpecError: the encoder gives no features for some axis or block.
+            SpecError: the encoder gives no features for some node set or block.
         """
-        _require("nodes", "axes", features.nodes, self.spec.axes)
+        names = graph_layout(self.spec).sizes
+        _require("nodes", "node sets", features.nodes, names)
         _require("tensors", "blocks", features.tensors, (ref.key for ref in self.spec.blocks))
         parts = [
-            nodes.flatten(1) if axis in self.apart else nodes.mean(1)
-            for axis, nodes in ((axis, features.nodes[axis]) for axis in self.spec.axes)
+            nodes.flatten(1) if name in self.apart else nodes.mean(1)
+            for name, nodes in ((name, features.nodes[name]) for name in names)
         ]
         for ref in self.spec.blocks:
             tensor = features.tensors[ref.key]
@@ -117,5 +120,5 @@ def _require(field: str, what: str, found: Mapping[str, Tensor], wanted: Iterabl
     if missing := [name for name in wanted if name not in found]:
         raise SpecError(
             f"the encoder's features have no {field} for the {what} {', '.join(missing)}; they have "
-            f"{', '.join(found) or 'none'}.\n  An encoder returns features of every axis and of every block."
+            f"{', '.join(found) or 'none'}.\n  An encoder returns features of all node sets and blocks."
         )

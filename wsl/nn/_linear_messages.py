@@ -1,37 +1,62 @@
-"""Messages that multiply the states of neurons with the weights between them, as a forward pass does."""
+"""Messages that multiply the states of nodes with the weights between them, as a forward pass does."""
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 
-def linear_messages(weights: Tensor, states: Sequence[Tensor], gains: Tensor | None) -> list[Tensor]:
-    """For every axis ``a`` of a block, ``sum_b sum_j w_ij s_b[j] / sqrt(n_b)`` over its other axes ``b``.
+def matrix_messages(weights: Tensor, states: Tensor, gains: Tensor | None, side: int) -> Tensor:
+    """``sum_j w_ij s[j] / sqrt(n K)`` to the nodes ``i`` on one side of a batch of matrices.
 
-    Weights at several kernel positions are summed with a gain for each channel; where there are more than two
-    axes, weights are averaged over the remaining ones.
+    Weights at several kernel positions are summed with a gain for each channel.
+
+    Args:
+        weights: ``(B, n_0, n_1, K)``.
+        states: of the nodes on the other side, ``(B, n, D, C)``: ``D`` networks of nodes share the weights.
+        gains: ``(K, C)``, or ``None`` if ``K`` is 1 and the gain 1.
+        side: 0 or 1, where the messages go.
+
+    Returns:
+        ``(B, n_side, D, C)``.
+    """
+    matrix = (weights if side == 0 else weights.transpose(1, 2)).flatten(2)
+    shape = states.shape
+    if gains is not None:
+        states = (states.unsqueeze(2) * gains.unsqueeze(1)).flatten(1, 2)
+    return (torch.bmm(matrix, states.flatten(2)) / matrix.shape[2] ** 0.5).unflatten(2, shape[2:])
+
+
+def tensor_messages(
+    weights: Tensor,
+    states: Tensor,
+    gains: Tensor | None,
+    receiving: Sequence[int],
+    sending: Sequence[int],
+) -> Tensor:
+    """:func:`matrix_messages` for any number of dimensions, at several of which a node may lie.
+
+    Weights are averaged over dimensions at neither end; a dimension at both ends connects equal indices.
 
     Args:
         weights: ``(B, n_1, ..., n_k, K)``.
-        states: for every axis ``(B, n_a, C)``.
+        states: of the nodes that send, ``(B, n, D, C)`` with ``n`` the product of their dimensions.
         gains: ``(K, C)``, or ``None`` if ``K`` is 1 and the gain 1.
+        receiving, sending: the dimensions, from 0, of the nodes that receive and that send.
 
     Returns:
-        For every axis ``(B, n_a, C)``.
+        ``(B, n', D, C)`` with ``n'`` the product of the receiving dimensions.
     """
-    k = len(states)
-    messages = []
-    for a in range(k):
-        parts = [_pair(weights, a, b, k, states[b], gains) for b in range(k) if b != a]
-        messages.append(torch.stack(parts).sum(0) if k > 2 else parts[0])
-    return messages
-
-
-def _pair(weights: Tensor, a: int, b: int, k: int, states: Tensor, gains: Tensor | None) -> Tensor:
-    if k > 2:
-        weights = weights.mean([d + 1 for d in range(k) if d not in (a, b)])
-    matrix = (weights if a < b else weights.transpose(1, 2)).flatten(2)
-    if gains is not None:
-        states = (states.unsqueeze(2) * gains).flatten(1, 2)
-    return torch.bmm(matrix, states) / matrix.shape[2] ** 0.5
+    sizes, letters = weights.shape[1:-1], "abcdefghijklmnop"[: weights.dim() - 2]
+    to, source = ("".join(letters[i] for i in dims) for dims in (receiving, sending))
+    apart = states.unflatten(1, [sizes[i] for i in sending] or [1])
+    if not sending:
+        apart = apart.squeeze(1)
+    if gains is None:
+        gains = weights.new_ones(1, states.shape[-1])
+    summed = [sizes[i] for i in sending if i not in receiving]
+    averaged = [sizes[i] for i in range(len(sizes)) if i not in receiving and i not in sending]
+    scale = math.prod(averaged) * math.sqrt(math.prod(summed) * weights.shape[-1])
+    message = torch.einsum(f"z{letters}k,kx,z{source}yx->z{to}yx", weights, gains.to(weights), apart) / scale
+    return message.reshape(len(message), -1, *states.shape[2:])

@@ -1,14 +1,16 @@
 """Message passing on the dense blocks of a computational graph."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from wsl.graph import GraphLayout
-from wsl.nn._edge_update import update_edges
+from wsl.graph import End, GraphLayout
+from wsl.nn._edge_messages import EdgeWeights, exchange
 from wsl.nn._embedding import GraphState
-from wsl.nn._linear_messages import linear_messages
 
-_End = tuple[str, bool]
+_Sent = dict[tuple[str, bool], list[Tensor]]
 
 
 class MessagePassing(nn.Module):
@@ -21,11 +23,15 @@ class MessagePassing(nn.Module):
         e_ij <- relu(e_ij + A e_ij + T h_i + S h_j + G g + b)
         m_i   = M mean_j e_ij  +  L sum_j w_ij (V h_j) / sqrt(n)      to targets: forward
         m_j   = likewise from i, with its own M, L, V               to sources: backward
-        h_i  <- norm(h_i + O [relu(z_i), sin(z_i)]),   z_i = H h_i + m_i + m'_i + G' g + b'
+        d_i   = I mean_j V h_j + I' mean_k V' h_k    over the identity edges j -> i and i -> k
+        h_i  <- norm(h_i + O [relu(z_i), sin(z_i)]),   z_i = H h_i + m_i + m'_i + d_i + G' g + b'
 
-    The linear messages and the sine let one layer do what one layer of the input network does, so that the
-    encoder can run it on inputs of its own making. Messages of several blocks to one axis are averaged, each
-    direction with its own maps. A block with more than two axes adds up all its ends.
+    The linear messages, the identity messages and the sine let one layer do what one layer of the input
+    network does, residual connections included, so that the encoder can run it on inputs of its own making.
+    Messages of several blocks to one node set are averaged, each direction with its own maps. A block that is
+    used more than once has one state, updated from the mean of its uses, and sends messages along each.
+    Where a node set has axes that a block or the other end lacks, weights are shared along them, and what
+    goes the other way is averaged.
 
     The first linear map of an update is split by what it reads, so that nothing is concatenated for an edge,
     and the maps of nodes run once a node. Norms are taken over the channels of one state: a network's output
@@ -48,44 +54,70 @@ class MessagePassing(nn.Module):
         self.network_in = nn.Linear(2 * channels, channels)
         self.network_out = nn.Linear(channels, channels)
         self.network_norm = nn.LayerNorm(channels)
+        # The identity, not drawn: networks without residual connections start from the same parameters.
+        self.identity = nn.Parameter(torch.eye(channels).repeat(1, 2))
 
     def forward(self, layout: GraphLayout, state: GraphState) -> GraphState:
         update = self.network_in(torch.cat([state.network, state.nodes.mean(1)], dim=-1)).relu()
         state = state._replace(network=self.network_norm(state.network + self.network_out(update)))
-        edges, messages = self._exchange(layout, state)
+        edges, messages, identities = self._exchange(layout, state)
         hidden = self.node_in(state.nodes) + self.messages_in(messages)
+        if identities is not None:
+            hidden = hidden + linear(identities, self.identity)
         hidden = hidden + self.network_to_nodes(state.network).unsqueeze(1)
         nodes = self.node_norm(state.nodes + self.node_out(torch.cat([hidden.relu(), hidden.sin()], dim=-1)))
         return state._replace(edges=edges, nodes=nodes)
 
-    def _exchange(self, layout: GraphLayout, state: GraphState) -> tuple[dict[str, Tensor], Tensor]:
-        """New states of edges, and what every node receives: ``(B, N, 4 C)``."""
+    def _exchange(
+        self, layout: GraphLayout, state: GraphState
+    ) -> tuple[dict[str, Tensor], Tensor, Tensor | None]:
+        """New states of edges; what nodes receive ``(B, N, 4 C)``, and along identities ``(B, N, 2 C)``."""
         term_t, term_s, value_t, value_s = self.ends(state.nodes).chunk(4, dim=-1)
         term_t = term_t + self.network_to_ends(state.network).unsqueeze(1)
         identity = torch.eye(self.edge.in_features, dtype=term_t.dtype, device=term_t.device)
-        weight = self.edge.weight.T + identity
-        pooled: dict[_End, list[Tensor]] = {}
-        linear: dict[_End, list[Tensor]] = {}
+        matrix = self.edge.weight.T + identity
+
+        def terms(end: End) -> Tensor:
+            return (term_t if end.target else term_s)[:, layout.slices[end.nodes]]
+
+        def values(end: End) -> Tensor:
+            return (value_t if end.target else value_s)[:, layout.slices[end.nodes]]
+
+        pooled: _Sent = {}
+        multiplied: _Sent = {}
         edges = {}
         for block in layout.edges:
-            ends = list(zip(block.axes, block.targets, strict=True))
-            rows = [(layout.slices[axis], target) for axis, target in ends]
-            terms = [(term_t if target else term_s)[:, r] for r, target in rows]
-            values = [(value_t if target else value_s)[:, r] for r, target in rows]
-            edges[block.key], means = update_edges(state.edges[block.key], weight, terms)
-            sums = linear_messages(state.weights[block.key], values, state.gains[block.key])
-            for end, mean, total in zip(ends, means, sums, strict=True):
-                pooled.setdefault(end, []).append(mean)
-                linear.setdefault(end, []).append(total)
-        sent = [(pooled, True), (pooled, False), (linear, True), (linear, False)]
-        return edges, torch.cat([_average(layout, kind, target, term_t) for kind, target in sent], dim=-1)
+            weights = EdgeWeights(state.weights[block.key], state.gains[block.key])
+            edges[block.key], messages = exchange(
+                block, state.edges[block.key], weights, matrix, terms, values
+            )
+            for message in messages:
+                at = (message.end.nodes, message.end.target)
+                pooled.setdefault(at, []).append(message.mean)
+                if message.linear is not None:
+                    multiplied.setdefault(at, []).append(message.linear)
+        sent = [(pooled, True), (pooled, False), (multiplied, True), (multiplied, False)]
+        received = torch.cat([_average(layout, kind, target, term_t) for kind, target in sent], dim=-1)
+        return edges, received, _identities(layout, values, term_t)
 
 
-def _average(layout: GraphLayout, sent: dict[_End, list[Tensor]], target: bool, like: Tensor) -> Tensor:
-    """Average the messages of one direction for every axis; zeros where there are none. ``(B, N, C)``."""
+def _identities(layout: GraphLayout, values: Callable[[End], Tensor], like: Tensor) -> Tensor | None:
+    """What nodes receive along identity edges, forward and backward; ``None`` if there are no such edges."""
+    if not layout.identities:
+        return None
+    sent: _Sent = {}
+    for use in layout.identities:
+        assert use.source is not None
+        for end, other in (use.ends, use.ends[::-1]):
+            sent.setdefault((end.nodes, end.target), []).append(end.unfold(other.fold(values(other))))
+    return torch.cat([_average(layout, sent, target, like) for target in (True, False)], dim=-1)
+
+
+def _average(layout: GraphLayout, sent: _Sent, target: bool, like: Tensor) -> Tensor:
+    """Average the messages of one direction for every node set; zeros where there are none. ``(B, N, C)``."""
     parts = []
-    for axis, rows in layout.slices.items():
-        messages = sent.get((axis, target), [])
+    for name, rows in layout.slices.items():
+        messages = sent.get((name, target), [])
         if len(messages) == 1:
             parts += messages
         else:

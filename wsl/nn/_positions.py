@@ -6,16 +6,11 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from wsl.graph import GraphBlock, GraphLayout
+from wsl.graph import ACTIVATIONS, GraphBlock, GraphLayout
 from wsl.nn._fourier import sinusoids
-from wsl.spec import Axis
+from wsl.spec import NodeSet
 
 KINDS = ("hidden", "input", "output", "fixed")
-ACTIVATIONS = (
-    None, "relu", "leaky_relu", "elu", "gelu", "silu", "softplus", "sigmoid", "tanh", "sin", "softmax",
-    "other",
-)  # fmt: skip
-
 _DIMS = 4
 _PER_DIM = 10
 _OCCURRENCE = 4
@@ -26,21 +21,28 @@ POSITION_FEATURES = _DIMS * _PER_DIM + 2 * _OCCURRENCE
 NEURON_FEATURES = len(KINDS) + len(ACTIVATIONS) + 2 * (2 * _DEPTH + 1) + 1 + 2 * _INDEX
 
 
-@lru_cache(maxsize=4096)
 def position_features(block: GraphBlock, dtype: torch.dtype, device: torch.device) -> Tensor | None:
     """Describe the positions of a block, counted from the last dimension, and its occurrence.
 
     Returns:
         ``(K, POSITION_FEATURES)``, or ``None`` where all features are zero: one position, first occurrence.
     """
-    if block.position_count == 1 and block.occurrence == 0:
+    return _position_features(block.positions, block.occurrence, dtype, device)
+
+
+@lru_cache(maxsize=4096)
+def _position_features(
+    positions: tuple[int, ...], occurrence: int, dtype: torch.dtype, device: torch.device
+) -> Tensor | None:
+    count = math.prod(positions)
+    if count == 1 and occurrence == 0:
         return None
-    lead = math.prod(block.positions[: 1 - _DIMS]) if len(block.positions) > _DIMS else None
-    sizes = block.positions if lead is None else (lead, *block.positions[1 - _DIMS :])
+    lead = math.prod(positions[: 1 - _DIMS]) if len(positions) > _DIMS else None
+    sizes = positions if lead is None else (lead, *positions[1 - _DIMS :])
     grids = (
         torch.meshgrid(*(torch.arange(n, dtype=torch.float64) for n in sizes), indexing="ij") if sizes else ()
     )
-    columns = torch.zeros(block.position_count, POSITION_FEATURES, dtype=torch.float64)
+    columns = torch.zeros(count, POSITION_FEATURES, dtype=torch.float64)
     for i, (size, grid) in enumerate(zip(reversed(sizes), reversed(grids), strict=True)):
         offset = grid.flatten() - (size - 1) / 2
         coordinate = 2 * offset / max(size - 1, 1)
@@ -50,31 +52,31 @@ def position_features(block: GraphBlock, dtype: torch.dtype, device: torch.devic
             sinusoids(offset, 4),
         ]
         columns[:, i * _PER_DIM : (i + 1) * _PER_DIM] = torch.cat(parts, dim=1)
-    columns[:, _DIMS * _PER_DIM :] = sinusoids(torch.tensor(float(block.occurrence)).double(), _OCCURRENCE)
+    columns[:, _DIMS * _PER_DIM :] = sinusoids(torch.tensor(float(occurrence)).double(), _OCCURRENCE)
     return columns.to(device, dtype)
 
 
 @lru_cache(maxsize=256)
 def neuron_features(layout: GraphLayout, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Describe every neuron by its axis, and by its index where the axis may not be permuted.
+    """Describe every node by its node set, and by its index in axes that may not be permuted.
 
     Returns:
-        ``(N, NEURON_FEATURES)`` for the neurons of all axes; rows of one hidden axis are equal.
+        ``(N, NEURON_FEATURES)`` for the nodes of all sets; rows of a set of hidden neurons are equal.
     """
-    rows = [_axis_features(axis, layout.depths[axis.name]) for axis in layout.spec.axes.values()]
+    rows = [_node_features(layout, nodes) for nodes in layout.spec.topology.nodes]
     return torch.cat(rows).to(device, dtype)
 
 
-def _axis_features(axis: Axis, depths: tuple[int | None, int | None]) -> Tensor:
-    activation = axis.activation if axis.activation in ACTIVATIONS else "other"
+def _node_features(layout: GraphLayout, nodes: NodeSet) -> Tensor:
+    activation = nodes.activation if nodes.activation in ACTIVATIONS else "other"
+    index = layout.indices[nodes.name]
     parts = [
-        torch.eye(len(KINDS), dtype=torch.float64)[KINDS.index(axis.kind)],
+        torch.eye(len(KINDS), dtype=torch.float64)[KINDS.index(layout.kinds[nodes.name])],
         torch.eye(len(ACTIVATIONS), dtype=torch.float64)[ACTIVATIONS.index(activation)],
-        torch.tensor([math.log(axis.size) / 4], dtype=torch.float64),
+        torch.tensor([math.log(len(index)) / 4], dtype=torch.float64),
     ]
-    for depth in depths:
+    for depth in layout.depths[nodes.name]:
         distance = torch.tensor(float(depth or 0), dtype=torch.float64)
         parts += [sinusoids(distance, _DEPTH), torch.tensor([float(depth is None)], dtype=torch.float64)]
-    constant = torch.cat(parts).expand(axis.size, -1)
-    index = torch.arange(axis.size, dtype=torch.float64)
-    return torch.cat([constant, sinusoids(index if axis.kind != "hidden" else 0 * index, _INDEX)], dim=1)
+    constant = torch.cat(parts).expand(len(index), -1)
+    return torch.cat([constant, sinusoids(index.clamp(min=0).double(), _INDEX)], dim=1)

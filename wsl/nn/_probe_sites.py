@@ -66,6 +66,8 @@ def find_sites(
 ) -> dict[str, Site]:
     """The last module output that shows each hidden and output axis of ``spec``; axes that none shows lack.
 
+    Axes of families are not looked for: other axes have to tell their neurons apart.
+
     An output shows an axis along a dimension if permuting the axis in random weights permutes the output
     along that dimension and changes nothing else. An axis of one neuron has no permutations; it is looked up
     as the output of the last linear or convolutional module whose weight has it on its output dimension.
@@ -79,7 +81,7 @@ def find_sites(
     before = run(weights)
     sites = {}
     for axis in spec.axes.values():
-        if axis.kind not in ("hidden", "output"):
+        if axis.kind not in ("hidden", "output") or axis.family:
             continue
         if axis.size == 1:
             site = _produced(module, spec, axis.name, before)

@@ -21,7 +21,8 @@ class ProbeFeatures(nn.Module):
     Which module output shows which neuron axis is found by experiment, at construction, in float64: permute
     an axis in random weights, and take the last module output of which one dimension is permuted likewise,
     and nothing else changes. So features are equivariant for any architecture; an axis that no module output
-    shows gets no features, and the log says so.
+    shows gets no features, and the log says so. All node sets of an axis, as those along a residual stream,
+    get those of its last output; nodes with several axes, as the inner neurons of attention heads, get none.
 
     Args:
         module: a network of the architecture; its weights are ignored, it runs in evaluation mode.
@@ -32,7 +33,7 @@ class ProbeFeatures(nn.Module):
         probes: number of inputs.
         generator: picks the samples to start from; a fixed seed if not given.
 
-    Shapes: weights ``(B, *shape)``, raw, to ``dict`` of axis to ``(B, n, channels)`` with
+    Shapes: weights ``(B, *shape)``, raw, to ``dict`` of node set to ``(B, n, channels)`` with
     ``channels = probes``; dimensions of a module output besides samples and neurons (pixels) are averaged.
 
     Raises:
@@ -105,7 +106,8 @@ class ProbeFeatures(nn.Module):
             return {axis: _pool(outputs[site.call], site.dim) for axis, site in self.sites.items()}
 
         features: dict[str, Tensor] = vmap(run)(dict(weights))
-        return features
+        shown = [(nodes.name, nodes.axes) for nodes in self.spec.topology.nodes]
+        return {name: features[axes[0]] for name, axes in shown if len(axes) == 1 and axes[0] in features}
 
     def _run_double(self, network: Mapping[str, Tensor]) -> Recorder:
         double = [x.double() if x.is_floating_point() else x for x in self.learned_inputs()]

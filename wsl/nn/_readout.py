@@ -28,7 +28,7 @@ class WeightReadout(nn.Module):
 
     def forward(self, block: GraphBlock, state: Tensor, features: Tensor) -> Tensor:
         state = state.unsqueeze(-2)
-        if len(block.axes) > 1 and math.prod(block.positions) == 1:
+        if block.is_edge and math.prod(block.positions) == 1:
             return state
         gains = self.gains(block, state)
         own = features @ self.weight[ROLES.index(block.role)]

@@ -1,0 +1,109 @@
+"""What one block of weights does in a round of message passing: new edge states, and messages to its ends."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from wsl.graph import End, GraphBlock
+from wsl.nn._edge_update import update_edges, update_hyperedges
+from wsl.nn._linear_messages import matrix_messages, tensor_messages
+
+States = Callable[[End], Tensor]
+
+
+class EdgeWeights(NamedTuple):
+    """The constant part of a block: its weights ``(B, *sizes, K)``, and gains ``(K, C)`` or ``None``."""
+
+    values: Tensor
+    gains: Tensor | None
+
+
+class Message(NamedTuple):
+    """What one end of one use of a block receives, ``(B, n, C)``; ``linear`` is ``None`` without a source."""
+
+    end: End
+    mean: Tensor
+    linear: Tensor | None
+
+
+def exchange(
+    block: GraphBlock, edges: Tensor, weights: EdgeWeights, matrix: Tensor, terms: States, values: States
+) -> tuple[Tensor, list[Message]]:
+    """Update the states of a block's edges from their ends, and send messages to them.
+
+    A block that is used more than once is updated from the mean over its uses, and sends messages along each.
+
+    Args:
+        block: the block.
+        edges: ``(B, *sizes, C)``.
+        weights: the weights on these edges.
+        matrix: ``(C, C)``, of the update.
+        terms: of an end, what its nodes add to the update, ``(B, n, C)``.
+        values: of an end, what its nodes send along weights, ``(B, n, C)``.
+
+    Returns:
+        New states, and a message for every end.
+    """
+    if block.sides is None:
+        return _exchange_tensor(block, edges, weights, matrix, terms, values)
+    sizes = (*block.inner, 1, 1)[:2]
+    folded = edges.reshape(-1, *sizes, edges.shape[-1])
+    inner = weights.values.reshape(-1, *sizes, weights.values.shape[-1])
+    on_sides: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for use, sides in zip(block.uses, block.sides, strict=True):
+        for end, side in zip(use.ends, sides, strict=True):
+            on_sides[side].append(_indexed(end, terms(end)))
+    summed = [
+        _share(side, len(block.uses)) if side else folded.new_zeros(len(folded), size, folded.shape[-1])
+        for side, size in zip(on_sides, sizes, strict=True)
+    ]
+    new, means = update_edges(folded, matrix, summed)
+    messages = []
+    for use, sides in zip(block.uses, block.sides, strict=True):
+        for i, (end, side) in enumerate(zip(use.ends, sides, strict=True)):
+            linear = None
+            if use.source is not None:
+                sent = use.ends[1 - i]
+                received = matrix_messages(inner, sent.fold(values(sent)), weights.gains, side)
+                linear = end.unfold(received)
+            messages.append(Message(end, end.unfold(means[side].unsqueeze(2)), linear))
+    return new.reshape(edges.shape), messages
+
+
+def _exchange_tensor(
+    block: GraphBlock, edges: Tensor, weights: EdgeWeights, matrix: Tensor, terms: States, values: States
+) -> tuple[Tensor, list[Message]]:
+    """:func:`exchange` for blocks that are no batch of matrices."""
+    sizes, first = block.inner, int(block.batched)
+    folded = edges.reshape(-1, *sizes, edges.shape[-1])
+    inner = weights.values.reshape(-1, *sizes, weights.values.shape[-1])
+    ends = [end for use in block.uses for end in use.ends]
+    dims = [tuple(g - first for g in end.groups) for end in ends]
+    added = [_indexed(end, terms(end)) / len(block.uses) for end in ends]
+    new, means = update_hyperedges(folded, matrix, added, dims)
+    mean = dict(zip(map(id, ends), zip(dims, means, strict=True), strict=True))
+    messages = []
+    for use in block.uses:
+        for i, end in enumerate(use.ends):
+            own, received = mean[id(end)]
+            linear = None
+            if use.source is not None:
+                sent = use.ends[1 - i]
+                other = tuple(g - first for g in sent.groups)
+                linear = tensor_messages(inner, sent.fold(values(sent)), weights.gains, own, other)
+                linear = end.unfold(linear)
+            messages.append(Message(end, end.unfold(received.unsqueeze(2)), linear))
+    return new.reshape(edges.shape), messages
+
+
+def _indexed(end: End, states: Tensor) -> Tensor:
+    """States ``(B, n, C)`` in the order of the block: their means over nodes that share its weights."""
+    folded = end.fold(states)
+    return folded.squeeze(2) if folded.shape[2] == 1 else folded.mean(2)
+
+
+def _share(terms: list[Tensor], uses: int) -> Tensor:
+    total = terms[0] if len(terms) == 1 else torch.stack(terms).sum(0)
+    return total if uses == 1 else total / uses
