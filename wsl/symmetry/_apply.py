@@ -1,6 +1,6 @@
 """Acting on weights, on weight features and on node features."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,6 +10,8 @@ from torch import Tensor
 from wsl.spec import Block, SpecError, WeightSpec
 from wsl.symmetry._action import Action, check_action, is_matrix
 from wsl.symmetry._tensors import Cache, Dims, carry, dims_of, mix_along, permute, scale_along
+
+_Along = Callable[[Tensor, Dims, Tensor], Tensor]
 
 
 def apply(spec: WeightSpec, action: Action, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -111,7 +113,7 @@ def _act(spec: WeightSpec, action: Action, blocks: Mapping[str, Tensor], batch: 
     check_action(spec, action, batch)
     perms = action.permutations
     rows: Cache = {}
-    powers: dict[tuple[int, int, torch.dtype], Tensor] = {}
+    powers: dict[tuple[int, int, torch.dtype], tuple[_Along, Tensor]] = {}
     moved = {}
     for key, recipe in _recipes(spec).items():
         block = blocks[key]
@@ -122,15 +124,18 @@ def _act(spec: WeightSpec, action: Action, blocks: Mapping[str, Tensor], batch: 
         for index, power, dims in recipe.scaled:
             if index in action.scales:
                 at = (index, power, block.dtype)
-                scale = action.scales[index]
-                matrices = is_matrix(spec, index, scale)
                 if at not in powers:
-                    powers[at] = (_matrix_power(scale, power) if matrices else scale**power).to(block.dtype)
-                block = (mix_along if matrices else scale_along)(block, dims, powers[at])
+                    powers[at] = _power(spec, index, action.scales[index], power, block.dtype)
+                along, factors = powers[at]
+                block = along(block, dims, factors)
         moved[key] = block
     return moved
 
 
-def _matrix_power(matrices: Tensor, power: int) -> Tensor:
-    """What is multiplied by ``M`` is read by what is multiplied by the transpose of its inverse."""
-    return matrices if power == 1 else torch.linalg.inv(matrices).mT
+def _power(
+    spec: WeightSpec, index: int, scale: Tensor, power: int, dtype: torch.dtype
+) -> tuple[_Along, Tensor]:
+    """How a scale acts, and by what: what ``M`` makes is read by the transpose of its inverse."""
+    if not is_matrix(spec, index, scale):
+        return scale_along, (scale**power).to(dtype)
+    return mix_along, (scale if power == 1 else torch.linalg.inv(scale).mT).to(dtype)

@@ -66,7 +66,8 @@ def _row_numbers(
 ) -> Tensor:
     parts = {places[-1]: (places, perm) for places, perm in zip(dims, perms, strict=True)}
     rank, stride = len(leading), math.prod(leading[1:])
-    rows = _aligned(torch.arange(leading[0], device=device) * stride, (), rank)
+    starts = torch.arange(0, leading.numel(), max(1, stride), device=device)
+    rows = starts.view(-1, *[1] * (rank - 1))
     for dim in range(1, rank):
         stride //= max(1, leading[dim])
         places, perm = parts.get(dim) or ((dim,), torch.arange(leading[dim], device=device).unsqueeze(0))
@@ -79,8 +80,8 @@ def _aligned(part: Tensor, dims: Dims, rank: int) -> Tensor:
     if len(dims) > 1:
         order = sorted(range(len(dims)), key=dims.__getitem__)
         part = part.permute(0, *(k + 1 for k in order), *range(len(dims) + 1, part.dim()))
+        dims = tuple(sorted(dims))
     sizes = [1] * rank
-    sizes[0] = part.shape[0]
-    for dim, size in zip(sorted(dims), part.shape[1:], strict=True):
+    for dim, size in zip((0, *dims), part.shape, strict=True):
         sizes[dim] = size
     return part.reshape(sizes)
