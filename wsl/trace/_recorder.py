@@ -22,11 +22,12 @@ class Unsupported(Exception):  # noqa: N818
 
 
 class Ran(NamedTuple):
-    """An operator that ran: its first fact, its name, and the place in the code, the same in a loop."""
+    """An operator that ran: its first fact, its name, the module and the lines of code that ran it."""
 
     first: int
     name: str
-    place: Hashable
+    module: str
+    line: Hashable
 
 
 class Recorder:
@@ -60,7 +61,7 @@ class Recorder:
         """Name the operator that runs now; reasons will cite it."""
         self._operator = operator
         self._where = None
-        self.operators.append(Ran(len(self.facts), operator, self._find_line()))
+        self.operators.append(Ran(len(self.facts), operator, *self._find_line()))
         self._ordinal += 1
 
     def site(self, dim: int) -> Site:
@@ -150,8 +151,8 @@ class Recorder:
         reason = Reason("constant", f"a constant tensor met by {self.reason().text}")
         return self.values.set(tensor, Value(fresh(tensor.shape, reason), "constant"))
 
-    def _find_line(self) -> Hashable:
-        """The module that runs now, and the lines of code down from it."""
+    def _find_line(self) -> tuple[str, Hashable]:
+        """The module that runs now, and the lines of code down from it, the same in a loop."""
         lines: list[Hashable] = []
         frame: FrameType | None = sys._getframe(2)
         while frame is not None:

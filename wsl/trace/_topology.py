@@ -20,7 +20,7 @@ from wsl.trace._topology_build import Builder
 from wsl.trace._topology_cells import Layouts
 from wsl.trace._topology_flow import Flow
 from wsl.trace._topology_merge import simplify
-from wsl.trace._topology_nodes import Node
+from wsl.trace._topology_nodes import Node, Origin
 from wsl.trace._topology_relations import operator_word
 from wsl.trace._topology_weights import state_weaves
 
@@ -52,7 +52,8 @@ def find_topology(
     weaves = state_weaves(state, tensors, layouts)
     flow = Flow(layouts, builder, weaves, storages, last_uses, identities)
     for number, facts in steps:
-        builder.begin(*trace.operators[number][1:])
+        ran = trace.operators[number]
+        builder.begin(Origin(ran.name, ran.module, ran.line))
         flow.follow(number, facts)
     for value in outputs:
         flow.promote(value)
@@ -64,7 +65,7 @@ def find_topology(
 
 def _steps(trace: Recorder) -> Iterator[tuple[int, list[Fact]]]:
     """The facts of each operator that recorded any, and its number."""
-    starts = [start for start, *_ in trace.operators]
+    starts = [ran.first for ran in trace.operators]
     for number, (start, stop) in enumerate(zip(starts, [*starts[1:], len(trace.facts)], strict=True)):
         if start < stop:
             yield number, trace.facts[start:stop]
@@ -80,7 +81,7 @@ def _emit(nodes: list[Node]) -> tuple[tuple[NodeSet, ...], tuple[Edge, ...]]:
         name = base if counts[base] == 1 else f"{base}.{counts[base]}"
         activation = node.activation
         if node.kind == "function" and activation is None:
-            activation = operator_word(node.origin[0])
+            activation = operator_word(node.origin.operator)
         sets[node] = NodeSet(name, node.axes, activation)
     edges: dict[Edge, None] = {}
     for node in nodes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from wsl.trace._topology_cells import AxisTuple
-from wsl.trace._topology_nodes import Entry, Kind, Node
+from wsl.trace._topology_nodes import Entry, Kind, Node, Origin
 from wsl.trace._topology_weights import Strand
 
 Letters = tuple[str | None, ...]
@@ -18,14 +18,14 @@ class Builder:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.operator = ""
-        self._origin: tuple[str, Hashable] = ("", None)
+        self._origin = Origin("", None, None)
         self._inputs: dict[AxisTuple, Node] = {}
         self._dormant: list[tuple[Node, Strand, Letters]] = []
 
-    def begin(self, operator: str, place: Hashable) -> None:
-        """From now on nodes are made by ``operator`` at ``place`` in the code."""
-        self.operator = operator
-        self._origin = (operator, place)
+    def begin(self, origin: Origin) -> None:
+        """From now on nodes are made by the operator ``origin``."""
+        self.operator = origin.operator
+        self._origin = origin
 
     def node(
         self, kind: Kind, axes: AxisTuple, activation: str | None = None, before: Node | None = None
@@ -64,7 +64,8 @@ class Builder:
         for strand, letters in strands:
             if strand.dormant:
                 self._dormant.append((target, strand._replace(dormant=False), letters))
-                target.entries[Entry(None, strand.block, dormant=True)] = None
+                ends = "".join(letter or "?" for letter in letters)
+                target.entries[Entry(None, strand.block, ends, dormant=True)] = None
         lost = Counter(
             axis
             for strand, letters in alive

@@ -55,6 +55,7 @@ class Layouts:
             for product in key
             if product and names.kind(key) != "position"
         }
+        self._sums = {name for key, name in names.names.items() if len(key) > 1}
         self._heads: dict[AxisVariable, str] = {}
         for product, name in sorted(self._products.items(), key=lambda item: len(item[0])):
             self._heads.setdefault(product[0], name)
@@ -77,10 +78,15 @@ class Layouts:
             return tuple(whole if leaf is core[0] else None for leaf in leaves)
         return tuple(self._heads.get(leaf) for leaf in leaves)
 
+    def _is_counted(self, dim: list[tuple[str | None, ...]]) -> bool:
+        """Whether the terms of a dim are different neurons, not positions or parts of one fixed axis."""
+        found = {name for names in dim for name in names} - {None}
+        return bool(found) and not (len(found) == 1 and found <= self._sums)
+
     def _lay_out(self, value: Value) -> Layout:
         terms = [dim_cells(dim) for dim in value.dims]
         named = [[self.names(term) for term in dim] for dim in terms]
-        counted = tuple(any(any(names) for names in dim) for dim in named)
+        counted = tuple(self._is_counted(dim) for dim in named)
         keys: list[CellKey] = [()]
         for dim, counts in zip(terms, counted, strict=True):
             keys = [(*key, i) for key in keys for i in (range(len(dim)) if counts else (0,))]
@@ -88,12 +94,12 @@ class Layouts:
         for key in keys:
             chosen = tuple(dim[i] for dim, i in zip(terms, key, strict=True))
             names = tuple(dim[i] for dim, i in zip(named, key, strict=True))
-            count = math.prod(
+            entries = math.prod(
                 term.stop - term.start if counts else size_of(dim)
                 for term, counts, dim in zip(chosen, counted, value.dims, strict=True)
             )
             axes = tuple(name for dim in names for name in dim if name is not None)
-            cells[key] = NeuronCell(axes, chosen, names, count)
+            cells[key] = NeuronCell(axes, chosen, names, entries)
         return Layout(counted, cells)
 
 

@@ -88,7 +88,7 @@ class Flow:
         read: set[int] = set()
         for fact in facts:
             if isinstance(fact, Opaque):
-                if len(fact.values) > 1 or id(fact.values[0]) not in self._outputs:
+                if [id(value) for value in fact.values if id(value) not in self._outputs]:
                     loose.update((id(value), value) for value in fact.values)
             else:
                 read.update(id(value) for value in values_of(fact))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 from wsl.trace._topology_build import Builder
 from wsl.trace._topology_cells import AxisTuple
-from wsl.trace._topology_nodes import LINEAR, Entry, Node, consumers_of, settle
+from wsl.trace._topology_nodes import Entry, Kind, Node, consumers_of, settle
 from wsl.trace._topology_relations import operator_word, same_axes
 
 Consumers = dict[Node, list[tuple[Node, Entry]]]
@@ -14,12 +14,12 @@ Consumers = dict[Node, list[tuple[Node, Entry]]]
 
 def simplify(builder: Builder) -> list[Node]:
     """The node sets of the network, in the order of the forward pass."""
-    _merge(_repeat(_prune(settle(builder.nodes)), _fold_linear))
+    _merge(_repeat(_prune(settle(builder.nodes)), _fold_fresh))
     builder.wake()
     nodes = _prune(settle(builder.nodes))
     while True:
         count = len(nodes)
-        for fold in (_fold_linear, _fold_function, _fold_affine, _skip_copies):
+        for fold in (_fold_affine, _fold_linear, _fold_function, _skip_copies):
             nodes = _repeat(nodes, fold)
         nodes = _merge(_prune(nodes))
         if len(nodes) == count:
@@ -78,16 +78,20 @@ def _repeat(nodes: list[Node], fold: Callable[[_Fold, Node], None]) -> list[Node
             return nodes
 
 
-def _fold_linear(state: _Fold, node: Node) -> None:
-    """A contraction or sum into the bias, affine map or sum that alone reads it."""
+def _fold_fresh(state: _Fold, node: Node) -> None:
+    """A contraction, and weights at its neurons, into the sum that alone reads it.
+
+    Others wait until time steps are merged, because the last step is read by fewer operators.
+    """
+    if node.kind == "contract" or (node.kind == "affine" and not node.is_map):
+        _fold_linear(state, node, into=("affine", "sum"))
+
+
+def _fold_linear(state: _Fold, node: Node, into: tuple[Kind, ...] = ("affine", "sum", "choice")) -> None:
+    """A linear node set into the weights or the sum that alone read it."""
     if node.is_linear:
         target = state.only_consumer(node)
-        if (
-            target is not None
-            and target.activation is None
-            and target.kind in LINEAR
-            and target.kind != "contract"
-        ):
+        if target is not None and target.activation is None and target.kind in into:
             state.unite(node, target)
 
 
@@ -101,7 +105,7 @@ def _fold_function(state: _Fold, node: Node) -> None:
     several = node.kind in ("sum", "choice") and len(node.identities) > 1
     whole = state.unite(node, target)
     if whole.kind == "function" and several:
-        whole.activation = operator_word(target.origin[0])
+        whole.activation = operator_word(target.origin.operator)
     whole.kind = "apply"
 
 
@@ -154,8 +158,9 @@ def _bypass(state: _Fold, source: Node, node: Node) -> None:
 def _merge(nodes: list[Node]) -> list[Node]:
     """Node sets that are the same by construction, such as time steps or a layer that is applied twice.
 
-    Those with weights have the same ones. Others are computed at one place of the code, from a common
-    operand: the gates of a recurrence are common to its time steps, but not to its products.
+    Those with weights have the same ones. Functions have the same operand. Sums and products are computed by
+    one line of code, and have an operand in common: gates are common to the time steps of a recurrence, but
+    not to its products.
     """
     changed = True
     while changed:
@@ -166,15 +171,27 @@ def _merge(nodes: list[Node]) -> list[Node]:
             for key in _keys(node):
                 root = node.root
                 other = first.setdefault(key, root).root
-                if other is not root:
+                if other is not root and _agree(root.blocks, other.blocks):
                     first[key] = root.join(other)
                     changed = True
     return nodes
 
 
+def _agree(a: frozenset[str], b: frozenset[str]) -> bool:
+    """Whether node sets with these blocks may be the same; a learned initial state enters at one step only."""
+    return a == b or not (a and b)
+
+
 def _keys(node: Node) -> list[Hashable]:
     axes: AxisTuple = tuple(sorted(node.axes))
+    keys: list[Hashable] = []
     if blocks := node.blocks:
-        return [(axes, node.activation, blocks)]
-    common = (node.kind, node.activation, axes, node.origin)
-    return [(*common, entry.place, entry.source.root) for entry in node.entries if entry.source is not None]
+        keys.append((axes, node.activation, node.is_map, blocks))
+        if not node.is_map:
+            return keys
+    elif node.kind in ("apply", "function"):  # of one and the same operand it is the same, on whatever line
+        return [(axes, node.kind, node.activation, node.origin[:2], frozenset(node.identities))]
+    for entry in node.entries:
+        if entry.source is not None:
+            keys.append((axes, node.origin, entry.place, entry.source.root))
+    return keys

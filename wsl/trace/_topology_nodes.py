@@ -13,6 +13,14 @@ Kind = Literal["origin", "contract", "affine", "sum", "choice", "function", "app
 LINEAR: tuple[Kind, ...] = ("contract", "affine", "sum", "choice")
 
 
+class Origin(NamedTuple):
+    """What made a node set; equal where one line runs again."""
+
+    operator: str
+    module: Hashable
+    line: Hashable
+
+
 class Entry(NamedTuple):
     """One edge into a provisional node set.
 
@@ -38,14 +46,14 @@ class Node:
         kind: what computes it.
         axes: of its neurons.
         activation: the non-linearity, if it has a name.
-        origin: the operator and its place in the code, equal where one line runs again.
+        origin: the operator, the module that ran it, and its line in the code.
         order: counts nodes in the order of the forward pass.
     """
 
     __slots__ = ("activation", "axes", "entries", "is_output", "kind", "order", "origin", "parent")
 
     def __init__(
-        self, kind: Kind, axes: AxisTuple, activation: str | None, origin: tuple[str, Hashable], order: int
+        self, kind: Kind, axes: AxisTuple, activation: str | None, origin: Origin, order: int
     ) -> None:
         self.kind: Kind = kind
         self.axes = axes
@@ -77,6 +85,13 @@ class Node:
         return {entry.source.root for entry in self.entries if entry.source and entry.block is None}
 
     @property
+    def is_map(self) -> bool:
+        """Whether it is another node set times or plus weights at each neuron; or zeros are."""
+        return self.kind == "affine" and any(
+            entry.block is None or (entry.dormant and "?" not in entry.ends) for entry in self.entries
+        )
+
+    @property
     def is_linear(self) -> bool:
         """Whether nothing but weights and sums has been applied since the last non-linearity."""
         return self.activation is None and self.kind in LINEAR
@@ -85,6 +100,8 @@ class Node:
         """Merge two roots; the later one becomes part of the earlier one, which is returned."""
         first, second = (self, other) if self.order <= other.order else (other, self)
         if first is not second:
+            if first.kind == "affine":
+                first.kind, first.activation = second.kind, second.activation
             second.parent = first
             first.entries |= second.entries
             first.is_output |= second.is_output

@@ -94,6 +94,7 @@ class _Joint(NamedTuple):
 _NORMS = {
     "native_layer_norm": "layer_norm",
     "native_group_norm": "group_norm",
+    **dict.fromkeys(("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), "batch_norm"),
     "_fused_rms_norm": "rms_norm",
     "rms_norm": "rms_norm",
 }
@@ -111,8 +112,9 @@ def relate(
     parts = [_sort(terms) for terms in joint]
     if not any(part.nodes for part in parts):
         return _without_nodes(builder, fact, labels, cell, parts)
+    parts = [_awake(builder, part) for part in parts]
     if isinstance(fact, Multiply):
-        return _multiply(builder, labels, cell, [_awake(builder, part) for part in parts])
+        return _multiply(builder, labels, cell, parts)
     if isinstance(fact, Add):
         return _add(builder, fact, labels, cell, parts)
     return _apply(builder, fact, labels, cell, parts)
@@ -265,11 +267,13 @@ def _apply(builder: Builder, fact: Apply, labels: Labels, cell: NeuronCell, part
     weighted = [part for part in parts if part.weights]
     mixing = None in labels.operands[0] or labels.operands[0] != labels.out
     name = fact.name or (_NORMS.get(builder.operator) if mixing and fact.parity == "odd" else None)
+    if not weighted and not mixing and all(term.content is Plain.INPUT for term in terms):
+        return Plain.INPUT
     if name is not None:
         return _attach(builder, _gather(builder, "apply", cell, terms, name), labels, weighted)
     if weighted:
         return _attach(builder, _gather(builder, "sum", cell, terms), labels, weighted)
-    if mixing or builder.operator in _SHIFTS or all(term.content is Plain.INPUT for term in terms):
+    if mixing or builder.operator in _SHIFTS:
         return pass_on(builder, cell, terms)
     return _gather(builder, "function", cell, terms)
 
