@@ -18,7 +18,7 @@ _STRENGTHS = ("linear", "positive", "sign")
 
 def emit(trace: Recorder, state: Mapping[str, Value]) -> WeightSpec:
     """The specification of the state tensors ``state``, by name; tied tensors have one and the same value."""
-    expand = Expansion()
+    expand = Expansion(dim for value in state.values() for dim in value.dims)
     sums = {name: tuple(map(expand, value.dims)) for name, value in state.items()}
     names = AxisNames(trace, sums.values())
     sizes = {name: sum_size(key) for key, name in names.names.items()}

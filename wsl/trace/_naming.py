@@ -20,23 +20,28 @@ _TERM_LIMIT = 4096
 _PREFIXES: dict[LeafKind, str] = {"hidden": "", "fixed": "f", "input": "x", "output": "y"}
 
 
-class Expansion(dict[Dim, AxisVariable]):
+class Expansion:
     """Writes dims as sums of products of leaves.
 
-    A concatenation within a product, as in heads of which parts are rotated, becomes one axis if it is fixed
-    (the same wherever it occurs; this mapping holds them). Else ``t [a + b]`` is written out as ``t`` equal
+    A fixed concatenation within a product, as in heads that are rotated in two halves, becomes one axis,
+    which is the same wherever the concatenation occurs. Else ``t [a + b]`` is written out as ``t`` equal
     terms, which fixes ``t``.
+
+    Args:
+        dims: all dims that will be written.
     """
+
+    def __init__(self, dims: Iterable[Dim]) -> None:
+        self._joined: dict[Dim, AxisVariable] = {}
+        for dim in dims:
+            self._join(resolve(dim))
 
     def __call__(self, dim: Dim) -> Sum:
         """``dim`` as a sum of products."""
         resolved = resolve(dim)
-        if len(resolved) == 1 and isinstance(resolved[0], Concatenation):
+        if len(resolved) == 1 and isinstance(resolved[0], Concatenation) and resolved not in self._joined:
             return tuple(product for term in resolved[0].terms for product in self(term))
-        factors = tuple(
-            self._joined(factor) if isinstance(factor, Concatenation) and is_fixed((factor,)) else factor
-            for factor in resolved
-        )
+        factors = tuple(self._joined.get((factor,), factor) for factor in resolved)
         inner = next((i for i, factor in enumerate(factors) if isinstance(factor, Concatenation)), None)
         if inner is None:
             return (tuple(factor for factor in factors if isinstance(factor, AxisVariable)),)
@@ -48,11 +53,16 @@ class Expansion(dict[Dim, AxisVariable]):
         fix(head, reason)
         return self(tail) * size_of(head)
 
-    def _joined(self, concatenation: Concatenation) -> AxisVariable:
-        whole = self.setdefault((concatenation,), AxisVariable(concatenation.size))
-        for leaf in leaves((concatenation,)):
-            whole.reasons.update(leaf.reasons)
-        return whole
+    def _join(self, dim: Dim) -> None:
+        for factor in dim:
+            if not isinstance(factor, Concatenation):
+                continue
+            if len(dim) > 1 and is_fixed((factor,)):
+                whole = self._joined.setdefault((factor,), AxisVariable(factor.size))
+                for leaf in leaves((factor,)):
+                    whole.reasons.update(leaf.reasons)
+            for term in factor.terms:
+                self._join(term)
 
 
 class Classifier:

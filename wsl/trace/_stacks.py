@@ -67,10 +67,21 @@ class Sites:
         self.indexed: set[Site] = set()
         self.collapsed: set[Site] = set()
         self._splits: list[tuple[Dim, Site]] = []
+        self._middle: list[Dim] = []
 
-    def split(self, outer: Dim, site: Site) -> None:
-        """Remember that the view at ``site`` made the axis ``outer``."""
+    def split(self, parts: Sequence[Dim], site: Site) -> None:
+        """Remember that the view at ``site`` split an axis into ``parts``, outer ones first."""
+        outer, *middle, _ = parts
         self._splits.append((outer, site))
+        self._middle += middle
+
+    def in_the_middle(self, dim: Dim) -> bool:
+        """Whether ``dim`` lies between others that a view split off, as the 3 in ``(head, 3, inner)``.
+
+        No weight is a sum of parts along it.
+        """
+        found = resolve(dim)
+        return any(resolve(middle) == found for middle in self._middle)
 
     def index(self, dim: Dim) -> None:
         """Note that single indices of ``dim`` are taken."""

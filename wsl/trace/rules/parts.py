@@ -115,7 +115,9 @@ def _take(trace: Recorder, tensor: Tensor, dim: int, index: int, out: Tensor) ->
     size = tensor.shape[dim]
 
     def move(x: Value, dim: int) -> Value:
-        if not is_fixed(x.dims[dim]):
+        if trace.sites.in_the_middle(x.dims[dim]):
+            trace.fix(x.dims[dim])
+        elif not is_fixed(x.dims[dim]):
             pieces_of(trace, x.dims[dim], [index, 1, size - index - 1])
         taken = derived(x, x.dims[:dim] + x.dims[dim + 1 :])
         # The dims that stay keep their labels; the one that is lost has none, so it may not be scaled.

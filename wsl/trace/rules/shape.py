@@ -61,21 +61,20 @@ def _view(trace: Recorder, call: Call) -> None:
     x = trace.value(call["self"])
     if tuple(map(size_of, x.dims)) != old:
         raise Unsupported
-    split = [pair for here, there in runs if (pair := _splitting(here, there, old, new)) is not None]
-    for i, j in split:
-        if trace.site(j) in trace.sites.stacked and _view_as_stack(trace, call, x, i, j):
+    split = []
+    for here, there in runs:
+        before, after = [i for i in here if old[i] > 1], [j for j in there if new[j] > 1]
+        if len(before) != 1 or len(after) < 2 or is_fixed(x.dims[before[0]]):
+            continue
+        if trace.site(after[0]) in trace.sites.stacked and _view_as_stack(
+            trace, call, x, before[0], after[0]
+        ):
             return None
-    free = [(i, j) for i, j in split if not is_fixed(x.dims[i])]
+        split.append(after)
     out = trace.values.set(call.out, _viewed(trace, x, new))
-    for _, j in free:
-        trace.sites.split(out.dims[j], trace.site(j))
+    for after in split:
+        trace.sites.split([out.dims[j] for j in after], trace.site(after[0]))
     return None
-
-
-def _splitting(here: range, there: range, old: Sequence[int], new: Sequence[int]) -> tuple[int, int] | None:
-    """The dim that a run of a view splits, and the outer one of the dims that it becomes."""
-    large_old, large_new = [i for i in here if old[i] > 1], [j for j in there if new[j] > 1]
-    return (large_old[0], large_new[0]) if len(large_old) == 1 and len(large_new) > 1 else None
 
 
 def _view_as_stack(trace: Recorder, call: Call, x: Value, dim: int, at: int) -> bool:
