@@ -229,6 +229,17 @@ class Biased(nn.Module):
         return self.last(torch.relu(self.first(x)) + 1)
 
 
+class Shifted(nn.Module):
+    """One number is added to all hidden neurons."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.shift, self.last = nn.Linear(3, 4), nn.Linear(3, 1), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.first(x) + self.shift(x))
+
+
 class Pair(nn.Module):
     """A bilinear layer of a state and itself."""
 
@@ -477,6 +488,7 @@ SCALED = {
         h4 linear v.weight+1 proj.weight-1
         """,
     ),
+    "shifted": Scaled(Shifted, _rows, ""),
     "constant": Scaled(Biased, _rows, ""),
     "weight_norm": Scaled(
         lambda: nn.Sequential(
