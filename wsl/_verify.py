@@ -127,6 +127,8 @@ class _Trial:
         self.spec, self.weights, self.runs = spec, weights, 0
         self.device = next((tensor.device for tensor in weights.values()), torch.device("cpu"))
         self._subject = subject
+        firsts = {subject.canonical[name]: name for name in reversed(list(spec.tensors))}.values()
+        self.tied = {ref.key for ref in spec.blocks if ref.tensor not in firsts}  # repeat an earlier tensor
         self._expected = self._run(weights)
         if not self._expected:
             raise SymmetryError("the module's output holds no tensors, so there is nothing to compare.")
@@ -156,8 +158,10 @@ class _Trial:
 
     def _run(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         self.runs += 1
-        canonical = self._subject.canonical
-        return self._subject({canonical[name]: tensor[0] for name, tensor in weights.items()})
+        state: dict[str, Tensor] = {}
+        for name, tensor in weights.items():
+            state.setdefault(self._subject.canonical[name], tensor[0])  # of tied tensors, the first
+        return self._subject(state)
 
 
 def _matching_state(subject: RandomisedModule, spec: WeightSpec, owner: str) -> dict[str, Tensor]:
@@ -189,7 +193,9 @@ def _dull_places(trial: _Trial, generator: torch.Generator) -> Iterator[Place]:
     for axis in trial.spec.hidden_axes:
         if axis.size == 1:
             continue
-        carriers = [place for place in places(trial.spec) if place.axis == axis.name]
+        carriers = [
+            place for place in places(trial.spec) if place.axis == axis.name and place.key not in trial.tied
+        ]
         # A single carrier moves alone by right; whether the output depends on it at all is asked below.
         dull = [
             place

@@ -7,7 +7,6 @@ from fractions import Fraction
 import pytest
 import torch
 from architectures import KNOWN, Known, hidden_axes, written_axes
-from architectures.pending import marked
 from architectures.residual import ResNet20, rebasin_resnet20
 
 from wsl import WeightSpec, trace
@@ -26,12 +25,12 @@ def traced(row: Known) -> WeightSpec:
     return trace(row.build(), row.inputs(), output=row.output)
 
 
-@pytest.mark.parametrize("name", marked(KNOWN))
+@pytest.mark.parametrize("name", KNOWN)
 def test_finds_the_axes_derived_by_hand(name):
     assert hidden_axes(traced(KNOWN[name])) == written_axes(KNOWN[name].axes)
 
 
-@pytest.mark.parametrize("name", marked(TEXTS))
+@pytest.mark.parametrize("name", TEXTS)
 def test_finds_the_specification_derived_by_hand(name):
     row = TEXTS[name]
     found, wanted = traced(row), WeightSpec.parse(row.text)

@@ -204,8 +204,8 @@ ROWS = {
         lambda: torch.randn(2, 1, 4, 4),
         "5",
         """
-        axes  c1: 5 hidden relu positive  x: 1 input  y: 2 output
-        filter        c1 _ _   _=4x3
+        axes  c1: 5 hidden relu positive  f1: 4 fixed  f2: 3 fixed  x: 1 input  y: 2 output
+        filter        c1 f1 f2
         first.weight  c1 x _ _   _=1x1
         first.bias    c1
         last.weight   y c1 _ _   _=1x1
@@ -213,6 +213,8 @@ ROWS = {
         scaling: c1 positive first.weight+1 first.bias+1 filter-1
         scaling: c1 positive filter+1 last.weight-1
         scaling: c1 sign filter+1 last.weight+1
+        note: f1 _fft_r2c in SpectralConvolution
+        note: f2 _fft_r2c in SpectralConvolution
         """,
     ),
 }

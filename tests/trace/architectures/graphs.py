@@ -1,6 +1,7 @@
 """Graph networks of torch_geometric."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv, global_add_pool
 
@@ -27,7 +28,7 @@ class Layers(nn.Module):
 
 
 def gin(inputs: int, inner: int, outputs: int) -> GINConv:
-    mlp = nn.Sequential(nn.Linear(inputs, inner), nn.ReLU(), nn.Linear(inner, outputs))
+    mlp = nn.Sequential(nn.Linear(inputs, inner), nn.LeakyReLU(), nn.Linear(inner, outputs))
     return GINConv(mlp, train_eps=True)
 
 
@@ -40,8 +41,8 @@ class GraphIsomorphismNetwork(nn.Module):
         self.norm, self.head = nn.BatchNorm1d(5), nn.Linear(5, 2)
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
-        x = torch.relu(self.norm(self.first(x, edges)))
-        x = torch.relu(self.second(x, edges))
+        x = F.leaky_relu(self.norm(self.first(x, edges)))
+        x = F.leaky_relu(self.second(x, edges))
         return self.head(global_add_pool(x, torch.zeros(len(x), dtype=torch.long)))
 
 

@@ -90,7 +90,7 @@ ROWS = {
         lambda: torch.randn(2, 3, 8, 8),
         "2^2 3|2^4 5^2 6",
         output=logits,
-        dull=("*.key.bias along *", "*.k_proj.bias along *"),
+        dull=("*.k_proj.bias along *",),
         missing=KEY_BIAS,
     ),
     "gpt_neox": Known(
@@ -98,7 +98,7 @@ ROWS = {
         tokens,
         "5^2 6^2 8^2 16",
         output=logits,
-        dull=("*.query_key_value.bias[?] along *",),
+        dull=("*.query_key_value.bias[5] along *", "*.query_key_value.bias[12] along *"),
         missing="queries, keys and values of a head lie together: heads may change places, and the inner "
         "dimensions of each head alone; " + KEY_BIAS + "; " + ROTARY,
     ),
