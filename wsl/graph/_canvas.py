@@ -80,18 +80,20 @@ def title(spec: WeightSpec, node: NodeSet) -> str:
     return "  ".join(word for word in (node.name, of, sizes, node.activation) if word)
 
 
-def join_keys(keys: Iterable[str], *, modules: bool = False) -> list[str]:
-    """Block keys in short: ``qkv[0,1,2]``; with ``modules`` several tensors of a module are ``bn1.*``."""
+def join_keys(keys: Iterable[str]) -> list[str]:
+    """Block keys in short: ``qkv[0,1,2]``."""
     parts: dict[str, list[str]] = {}
     for key in dict.fromkeys(keys):
         match = _INDEXED.fullmatch(key)
         parts.setdefault(match[1] if match else key, []).extend([match[2]] if match else [])
-    if modules:
-        owners: dict[str, list[str]] = {}
-        for name in parts:
-            owners.setdefault(name.rpartition(".")[0] or name, []).append(name)
-        parts = {
-            f"{owner}.*" if len(names) > 1 else names[0]: [] if len(names) > 1 else parts[names[0]]
-            for owner, names in owners.items()
-        }
     return [name + (f"[{','.join(indices)}]" if indices else "") for name, indices in parts.items()]
+
+
+def join_modules(spec: WeightSpec, keys: Iterable[str]) -> list[str]:
+    """Block keys in short, with ``bn1.*`` for all tensors of a module that has several."""
+    joined: list[str] = []
+    for key in (listed := join_keys(keys)):
+        module = key.rpartition(".")[0]
+        tensors = {name for name in spec.tensors if name.rpartition(".")[0] == module}
+        joined.append(f"{module}.*" if module and len(tensors) > 1 and tensors <= set(listed) else key)
+    return list(dict.fromkeys(joined))

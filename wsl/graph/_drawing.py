@@ -12,13 +12,14 @@ from wsl.spec import WeightSpec
 
 _FORMATS = (".svg", ".png")
 _MOST_NEURONS = 300
+_MOST_LAYERS = 16
 
 
 def draw(spec: WeightSpec, path: str | Path) -> Path:
     """Draw the computational graph of ``spec.topology``.
 
-    Up to 300 neurons are drawn one by one, in layers and with their connections; of larger networks each node
-    set is a box that names the tensors that make it and belong to it, with an arrow for each connection.
+    Up to 300 neurons in up to 16 layers are drawn one by one, with their connections; of larger networks each
+    node set is a box that names the tensors that make it and belong to it, with an arrow for each connection.
 
     Args:
         path: the picture to write, ``.svg`` or ``.png``.
@@ -38,6 +39,7 @@ def draw(spec: WeightSpec, path: str | Path) -> Path:
             "the specification has no node sets: no tensor carries an axis, so there is no graph."
         )
     sizes = {node.name: math.prod(spec.axes[axis].size for axis in node.axes) for node in spec.topology.nodes}
-    figure = (draw_neurons if sum(sizes.values()) <= _MOST_NEURONS else draw_summary)(spec, arrangement)
+    small = sum(sizes.values()) <= _MOST_NEURONS and len(arrangement.layers) <= _MOST_LAYERS
+    figure = (draw_neurons if small else draw_summary)(spec, arrangement)
     save(figure, path)
     return path

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wsl.graph._arrange import Arrangement, Arrow, lanes
-from wsl.graph._canvas import BACKWARD, FAINT, FORWARD, INK, join_keys, node_colors, page, text_width, title
+from wsl.graph._canvas import (
+    BACKWARD,
+    FAINT,
+    FORWARD,
+    INK,
+    join_keys,
+    join_modules,
+    node_colors,
+    page,
+    text_width,
+    title,
+)
 from wsl.spec import Edge, NodeSet, WeightSpec, edge_ends
 
 if TYPE_CHECKING:
@@ -101,7 +112,7 @@ def _count(spec: WeightSpec, node: NodeSet) -> int:
 
 
 def _label(spec: WeightSpec, node: NodeSet, arrangement: Arrangement) -> list[str]:
-    return [title(spec, node), *(f"+ {key}" for key in join_keys(arrangement.held[node.name], modules=True))]
+    return [title(spec, node), *(f"+ {key}" for key in join_modules(spec, arrangement.held[node.name]))]
 
 
 def _name(arrow: Arrow) -> list[str]:

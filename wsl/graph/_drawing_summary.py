@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from wsl.graph._arrange import Arrangement, Arrow, lanes
-from wsl.graph._canvas import BACKWARD, FAINT, FORWARD, INK, join_keys, node_colors, page, text_width, title
+from wsl.graph._canvas import (
+    BACKWARD,
+    FAINT,
+    FORWARD,
+    INK,
+    join_keys,
+    join_modules,
+    node_colors,
+    page,
+    text_width,
+    title,
+)
 from wsl.spec import NodeSet, WeightSpec
 
 if TYPE_CHECKING:
@@ -19,6 +30,7 @@ _POINTS = 7.0
 _LINE = 0.135
 _PAD = 0.07
 _BELOW = 0.24
+_STUB = 0.08
 _ASIDE = 0.22
 _LANE = 0.13
 _MARGIN = 0.25
@@ -67,7 +79,7 @@ def draw_summary(spec: WeightSpec, arrangement: Arrangement) -> Figure:
     """Layers from above to below, in as many columns as the page needs."""
     layer_of = arrangement.layer_of()
     boxes = {
-        node.name: _Box(title(spec, node), _lines(node, arrangement), layer_of[node.name])
+        node.name: _Box(title(spec, node), _lines(spec, node, arrangement), layer_of[node.name])
         for node in spec.topology.nodes
     }
     layers = [[boxes[name] for name in layer] for layer in arrangement.layers]
@@ -79,18 +91,18 @@ def draw_summary(spec: WeightSpec, arrangement: Arrangement) -> Figure:
     for name, box in boxes.items():
         _draw_box(axes, box, colors[name])
     for route in routes:
-        _draw_route(axes, route, lane_x)
+        _draw_route(axes, route, layers, lane_x)
     return figure
 
 
-def _lines(node: NodeSet, arrangement: Arrangement) -> list[str]:
+def _lines(spec: WeightSpec, node: NodeSet, arrangement: Arrangement) -> list[str]:
     """What makes a node set and what belongs to it, in lines that fit a box."""
     entries = []
     for arrow in arrangement.arrows:
         if arrow.target == node.name:
             source = "itself" if arrow.source == node.name else arrow.source
             entries.append(f"{', '.join(join_keys(arrow.blocks)) or 'identity'} from {source}")
-    if held := join_keys(arrangement.held[node.name], modules=True):
+    if held := join_modules(spec, arrangement.held[node.name]):
         entries.append(f"+ {', '.join(held)}")
     lines = [
         line
@@ -219,7 +231,7 @@ def _draw_box(axes: Axes, box: _Box, color: str) -> None:
         axes.text(left, y - (i + 1.1) * _LINE, line, fontsize=_POINTS, color=color, va="center", zorder=4)
 
 
-def _draw_route(axes: Axes, route: _Route, lane_x: dict[int, float]) -> None:
+def _draw_route(axes: Axes, route: _Route, layers: list[list[_Box]], lane_x: dict[int, float]) -> None:
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
 
@@ -232,8 +244,10 @@ def _draw_route(axes: Axes, route: _Route, lane_x: dict[int, float]) -> None:
         ]
     else:
         x = lane_x[id(route)]
-        out, into = source.middle - 0.05, target.middle + 0.05
-        points = [(_edge(source, x), out), (x, out), (x, into), (_edge(target, x), into)]
+        points = [
+            *_way_out(source, layers[source.layer], x),
+            *reversed(_way_in(target, layers[target.layer], x)),
+        ]
     axes.add_patch(
         FancyArrowPatch(
             path=Path(points),
@@ -246,6 +260,25 @@ def _draw_route(axes: Axes, route: _Route, lane_x: dict[int, float]) -> None:
             joinstyle="round",
         )
     )
+
+
+def _way_out(box: _Box, layer: list[_Box], x: float) -> list[tuple[float, float]]:
+    """From a box to the lane at ``x``: sideways, or below its layer if others stand between."""
+    if _enclosed(box, layer, x):
+        below = min(other.top - other.height for other in layer) - _STUB
+        return [(box.x, box.top - box.height), (box.x, below), (x, below)]
+    return [(_edge(box, x), box.middle - 0.05), (x, box.middle - 0.05)]
+
+
+def _way_in(box: _Box, layer: list[_Box], x: float) -> list[tuple[float, float]]:
+    """To a box from the lane at ``x``, backwards: sideways, or above its layer if others stand between."""
+    if _enclosed(box, layer, x):
+        return [(box.x, box.top), (box.x, box.top + _STUB), (x, box.top + _STUB)]
+    return [(_edge(box, x), box.middle + 0.05), (x, box.middle + 0.05)]
+
+
+def _enclosed(box: _Box, layer: list[_Box], x: float) -> bool:
+    return any(min(box.x, x) < other.x < max(box.x, x) for other in layer if other is not box)
 
 
 def _edge(box: _Box, x: float) -> float:
