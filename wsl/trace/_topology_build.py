@@ -61,10 +61,10 @@ class Builder:
                 the weights are summed over it.
         """
         alive = [(strand, letters) for strand, letters in strands if not strand.dormant]
-        for strand, letters in strands:
+        for strand, given in strands:
             if strand.dormant:
-                self._dormant.append((target, strand._replace(dormant=False), letters))
-                ends = "".join(letter or "?" for letter in letters)
+                self._dormant.append((target, strand._replace(dormant=False), given))
+                ends = "".join(letter or "?" for letter in given)
                 target.entries[Entry(None, strand.block, ends, dormant=True)] = None
         lost = Counter(
             axis
@@ -72,11 +72,10 @@ class Builder:
             for axis in {a for a, letter in zip(strand.axes, letters, strict=True) if letter is None}
         )
         paired = {axis for axis, count in lost.items() if count > 1}
-        ends = [(strand, _ends(source, target, strand.axes, letters, paired)) for strand, letters in alive]
-        reaches = any("s" in known or "b" in known for _, known in ends)
+        known = [(strand, _ends(source, target, strand.axes, letters, paired)) for strand, letters in alive]
+        reaches = any("s" in ends or "b" in ends for _, ends in known)
         inner: dict[AxisTuple, Node] = {}
-        for strand, known in sorted(ends, key=lambda item: "t" in item[1]):
-            text = "".join(letter or "?" for letter in known)
+        for strand, text in sorted(known, key=lambda item: "t" in item[1]):
             if "?" in text:
                 self._pass_through(source, target, strand, text, inner, place)
             elif source is None or (reaches and not set(text) & set("sb")):
@@ -123,10 +122,8 @@ class Builder:
         target.entries[Entry(inner[key], strand.block, text.replace("?", "s"), place)] = None
 
 
-def _ends(
-    source: Node | None, target: Node, axes: AxisTuple, letters: Letters, paired: Iterable[str]
-) -> Letters:
-    """Letters that fit the axes of both ends; ``None`` where neither has the axis."""
+def _ends(source: Node | None, target: Node, axes: AxisTuple, letters: Letters, paired: Iterable[str]) -> str:
+    """Letters that fit the axes of both ends; ``?`` where neither has the axis."""
     at_target, at_source = Counter(target.axes), Counter(source.axes if source else ())
     ends: list[str | None] = []
     for axis, letter in zip(axes, letters, strict=True):
@@ -146,4 +143,4 @@ def _ends(
                     ends[i] = letter
                     side[axis] -= 1
                     break
-    return tuple(ends)
+    return "".join(letter or "?" for letter in ends)

@@ -22,12 +22,14 @@ class NeuronCell(NamedTuple):
         terms: for every dim the term of the cell; the first one of dims without neurons.
         names: for every dim the name of the axis that begins at each leaf of the term.
         entries: how many there are.
+        neurons: the leaves at which axes begin.
     """
 
     axes: AxisTuple
     terms: tuple[DimCell, ...]
     names: tuple[tuple[str | None, ...], ...]
     entries: int
+    neurons: tuple[AxisVariable, ...]
 
 
 class Layout(NamedTuple):
@@ -99,7 +101,13 @@ class Layouts:
                 for term, counts, dim in zip(chosen, counted, value.dims, strict=True)
             )
             axes = tuple(name for dim in names for name in dim if name is not None)
-            cells[key] = NeuronCell(axes, chosen, names, entries)
+            neurons = tuple(
+                leaf
+                for term, found in zip(chosen, names, strict=True)
+                for leaf, name in zip((*term.leaves, *term.nested), found, strict=True)
+                if name is not None
+            )
+            cells[key] = NeuronCell(axes, chosen, names, entries, neurons)
         return Layout(counted, cells)
 
 

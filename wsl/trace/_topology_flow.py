@@ -6,8 +6,7 @@ import functools
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from wsl.trace._axes import AxisVariable
-from wsl.trace._cells import Cell, cells
+from wsl.trace._cells import cells
 from wsl.trace._facts import (
     Add,
     Apply,
@@ -22,7 +21,7 @@ from wsl.trace._facts import (
 )
 from wsl.trace._joint import Part, joint_cells
 from wsl.trace._topology_build import Builder
-from wsl.trace._topology_cells import CellKey, Layouts
+from wsl.trace._topology_cells import CellKey, Layout, Layouts
 from wsl.trace._topology_nodes import Node
 from wsl.trace._topology_relations import (
     Content,
@@ -197,10 +196,13 @@ class Flow:
     def _paired(self, fact: Fact, source: Value, target: Value) -> dict[CellKey, Content]:
         """The contents of a view, a part or a whole of ``source``."""
         before, after = self.layouts[source], self.layouts[target]
+        pairs = (
+            _viewed(before, after)
+            if isinstance(fact, Rearrange)
+            else ((before.reduce(x), after.reduce(y)) for x, y in _pairs(fact, source, target))
+        )
         found: dict[CellKey, dict[Content, None]] = {}
-        for a, b in dict.fromkeys(
-            (before.reduce(x), after.reduce(y)) for x, y in _pairs(fact, source, target)
-        ):
+        for a, b in dict.fromkeys(pairs):
             content = self.content(source, a)
             if isinstance(content, Weave):
                 content = weave(
@@ -276,28 +278,29 @@ def _pairs(fact: Fact, source: Value, target: Value) -> Iterator[tuple[CellKey, 
             first, second = (_key(part) for part in parts)
             yield (second, first) if turned else (first, second)
         return
-    before, after = list(cells(source)), list(cells(target))
     if isinstance(fact, Cut):
         shift = fact.start if source is fact.part else -fact.start
-        for a in before:
+        after = list(cells(target))
+        for a in cells(source):
             ranges = [
                 (x + shift, y + shift) if i == fact.dim else (x, y) for i, (x, y) in enumerate(a.ranges)
             ]
             for b in after:
                 if all(x[0] < y[1] and y[0] < x[1] for x, y in zip(ranges, b.ranges, strict=True)):
                     yield a.key, b.key
+
+
+def _viewed(before: Layout, after: Layout) -> Iterator[tuple[CellKey, CellKey]]:
+    """The keys of neuron cells of a value and a view of it that share entries: those of the same leaves."""
+    if [cell.neurons for cell in before.cells.values()] == [cell.neurons for cell in after.cells.values()]:
+        yield from zip(before.cells, after.cells, strict=True)
         return
-    if [_large(a) for a in before] == [_large(b) for b in after]:
-        yield from ((a.key, b.key) for a, b in zip(before, after, strict=True))
-    else:
-        yield from ((a.key, b.key) for a in before for b in after)
+    for a, first in before.cells.items():
+        alike = [b for b, second in after.cells.items() if second.neurons == first.neurons]
+        yield from ((a, b) for b in alike or after.cells)
 
 
 def _key(part: Part) -> CellKey:
     key = part.variable[1]
     assert isinstance(key, tuple)
     return key
-
-
-def _large(cell: Cell) -> list[AxisVariable]:
-    return [leaf for leaf in cell.leaves if leaf.size > 1]

@@ -178,7 +178,7 @@ def _merge(nodes: list[Node]) -> list[Node]:
 
 
 def _agree(a: frozenset[str], b: frozenset[str]) -> bool:
-    """Whether node sets with these blocks may be the same; a learned initial state enters at one step only."""
+    """Whether node sets with these blocks may be the same: an initial state enters at one step only."""
     return a == b or not (a and b)
 
 
