@@ -13,7 +13,7 @@ class Attention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
-        self.q, self.k = nn.Linear(4, 2 * 3), nn.Linear(4, 2 * 3, bias=False)
+        self.q, self.k = (nn.Linear(4, 2 * 3, bias=False) for _ in range(2))
         self.v, self.out = nn.Linear(4, 2 * 3), nn.Linear(2 * 3, 4)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -76,14 +76,13 @@ FAMILIES = {
             head.weight   y h1
             head.bias     y
             q.weight      (a d[a]) h1
-            q.bias        (a d[a])
             k.weight      (a d[a]) h1
             v.weight      (a e[a]) h1
             v.bias        (a e[a])
             out.weight    h1 (a e[a])
             out.bias      h1
             scaling: h1 linear embed.weight+1 embed.bias+1 out.weight+1 out.bias+1 head.weight-1 q.weight-1 k.weight-1 v.weight-1
-            scaling: d linear q.weight+1 q.bias+1 k.weight-1
+            scaling: d linear q.weight+1 k.weight-1
             scaling: e linear v.weight+1 v.bias+1 out.weight-1
             """  # noqa: E501
         ),

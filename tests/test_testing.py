@@ -124,6 +124,19 @@ def test_function_is_preserved_and_mutations_are_seen(name):
         pytest.fail(f"passed although {what}")
 
 
+def test_mutations_claim_families_and_activations_but_nothing_coarser():
+    said = [what for name in FAMILIES for what, _ in mutations(FAMILIES[name].spec)]
+    assert {"d as a family over h1, a", "d as a family over h1"} <= set(said)
+    assert "sign scaling of h1 claimed through relu" in said
+    for spec in (described.spec for described in MODULES.values()):
+        for what, wrong in mutations(spec):
+            assert WeightSpec.parse(str(wrong)) == wrong
+            if (wrong.tensors, wrong.scalings) == (spec.tensors, spec.scalings):
+                finer = [a for a in wrong.axes.values() if set(a.family) - set(spec.axes[a.name].family)]
+                moved = len(wrong.hidden_axes) - len(spec.hidden_axes)
+                assert finer or moved == 1, f"{what}: that is coarser, but true"
+
+
 def test_fresh_modules_are_randomised_first():
     module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2, bias=False))
     nn.init.zeros_(module[2].weight)

@@ -128,10 +128,10 @@ def _rescaled(spec: WeightSpec, index: int, exponents: tuple[Exponent, ...]) -> 
 def _claimed_scalings(spec: WeightSpec) -> Iterator[Mutation]:
     """Signs flip through an activation that is not odd; sizes pass one that is not homogeneous."""
     for axis in spec.hidden_axes:
-        through = _through(spec, axis.name)
-        if axis.activation in ("relu", "leaky_relu") and through:
+        if axis.activation in ("relu", "leaky_relu") and (through := _through(spec, axis.name, "positive")):
             claimed = Scaling(axis.name, "sign", through)
         elif axis.activation in _NOT_HOMOGENEOUS:
+            through = _through(spec, axis.name, "sign")
             claimed = Scaling(axis.name, "positive", through or _guessed_powers(spec, axis.name))
         else:
             continue
@@ -141,15 +141,15 @@ def _claimed_scalings(spec: WeightSpec) -> Iterator[Mutation]:
         yield f"{claimed.kind} scaling of {axis.name} claimed through {axis.activation}", wrong
 
 
-def _through(spec: WeightSpec, axis: str) -> tuple[Exponent, ...]:
-    """All scalings of an axis at once, if they reach from what produces the axis to what consumes it.
+def _through(spec: WeightSpec, axis: str, kind: str) -> tuple[Exponent, ...]:
+    """All scalings of one kind of an axis at once, if they reach from what produces it to what consumes it.
 
     One of several may end before the activation, or begin behind it (at a normalisation there); together they
     pass it. Empty if they do not reach so far.
     """
     total: dict[tuple[str, int | None], int] = {}
     for scaling in spec.scalings:
-        for key, power, dim in scaling.exponents if scaling.axis == axis else ():
+        for key, power, dim in scaling.exponents if (scaling.axis, scaling.kind) == (axis, kind) else ():
             total[key, dim] = total.get((key, dim), 0) + power
     powers = tuple(Exponent(key, power, dim) for (key, dim), power in total.items() if power)
     carried = [(spec.block(key).block, dim) for key, _, dim in powers]
