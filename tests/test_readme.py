@@ -1,5 +1,7 @@
 """The README stays true: its Python runs, its commands and files exist, its specification is the tracer's."""
 
+import doctest
+import io
 import re
 import shlex
 from pathlib import Path
@@ -9,7 +11,7 @@ import torch
 from torch import nn
 
 import wsl
-from wsl.cli import COMMANDS
+from wsl.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -31,6 +33,37 @@ def test_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert names["images"].shape == (3, 8, 8)  # type: ignore[attr-defined]
     assert names["batch"].num_graphs == 32  # type: ignore[attr-defined]
+
+
+class Checker(doctest.OutputChecker):
+    """Takes public names of exceptions for those of the modules that define them."""
+
+    def check_output(self, want: str, got: str, flags: int) -> bool:
+        return super().check_output(want, re.sub(r"^wsl\._\w+\.", "wsl.", got), flags)
+
+
+def test_sessions_run() -> None:
+    session = "\n".join(blocks("pycon"))
+    examples = doctest.DocTestParser().get_doctest(session, {}, "README", "README.md", 0)
+    report = io.StringIO()
+    found = doctest.DocTestRunner(Checker(), optionflags=doctest.ELLIPSIS).run(examples, out=report.write)
+    assert found.attempted > 10 and found.failed == 0, report.getvalue()
+
+
+def test_modules_are_traced_by_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    source = "from torch import nn\ndef build():\n    return nn.Conv2d(3, 5, 3)\n"
+    (tmp_path / "my_module.py").write_text(source)
+    commands = re.findall(r"`python -m wsl (trace .*?)`", README)
+    assert len(commands) == 2
+    for command in commands:
+        assert main(shlex.split(command)) == 0, capsys.readouterr().err
+    made = {path.name for path in tmp_path.iterdir()} - {"my_module.py", "__pycache__"}
+    assert made == {"linear.json", "linear.png", "net.svg"}
+    assert "function unchanged" in capsys.readouterr().out
 
 
 def test_commands_and_their_files_exist() -> None:
