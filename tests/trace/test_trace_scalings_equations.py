@@ -16,7 +16,8 @@ from wsl.trace import _scaling
 from wsl.trace._axes import AxisVariable, Concatenation
 from wsl.trace._facts import Facts, Operand, Value
 from wsl.trace._linear import LinearPattern
-from wsl.trace._scaling import Equations, Occurrence, collect_equations
+from wsl.trace._places import Occurrence, Places
+from wsl.trace._scaling import Equations, collect_equations
 from wsl.trace._solve import independent, solutions
 
 
@@ -34,12 +35,12 @@ def test_places_of_a_repeated_axis_have_exponents_of_their_own():
     x, weight, out = Value(((n,), (h,))), Value(((h,), (h,))), Value(((n,), (h,)))
     facts = Facts()
     facts.multiply([Operand(x, ("n", "i")), Operand(weight, ("o", "i"))], Operand(out, ("n", "o")))
-    equations = collect_equations(facts, [h])[h]
+    equations = collect_equations(facts, Places([h]))[h]
     wanted = [place(x, 1, 0, 0), place(weight, 0, 0, 0), place(weight, 1, 0, 0), place(out, 1, 0, 0)]
     assert powers(equations, *wanted) == [[1, 0, -1, 0], [0, 1, 0, 1]]
     assert equations.linear.powers(wanted) is None  # the two sides are not tied yet
     facts.same(out, x)
-    equations = collect_equations(facts, [h])[h]
+    equations = collect_equations(facts, Places([h]))[h]
     assert powers(equations, *wanted) == [[1, 1, -1, 1]]
     assert equations.linear.powers(wanted) == dict(zip(wanted, (1, 1, -1, 1), strict=True))
 
@@ -49,7 +50,7 @@ def test_one_label_at_two_dims_is_a_diagonal_whose_exponents_add_up():
     matrix, diagonal = Value(((h,), (h,))), Value(((h,),))
     facts = Facts()
     facts.multiply([Operand(matrix, ("i", "i"))], Operand(diagonal, ("i",)))
-    equations = collect_equations(facts, [h])[h]
+    equations = collect_equations(facts, Places([h]))[h]
     wanted = [place(matrix, 0, 0, 0), place(matrix, 1, 0, 0), place(diagonal, 0, 0)]
     assert powers(equations, *wanted) == [[1, 0, 1], [0, 1, 1]]
     assert equations.linear.broken
@@ -60,7 +61,7 @@ def test_products_within_one_dim_are_matched_place_by_place():
     square, flat = Value(((h,), (a,), (h,))), Value(((h, a, h),))
     facts = Facts()
     facts.rearrange(square, flat)
-    equations = collect_equations(facts, [h])[h]
+    equations = collect_equations(facts, Places([h]))[h]
     wanted = [place(square, 0, 0, 0, 0), place(square, 2, 0, 0, 0), place(flat, 0, 0), place(flat, 2, 0)]
     assert powers(equations, *wanted) == [[1, 0, 1, 0], [0, 1, 0, 1]]
 
@@ -73,13 +74,13 @@ def test_concatenations_within_products_tie_only_what_lies_in_them():
     apart, merged = Value(((n,), all_tokens, channels)), Value(((n, *all_tokens), channels))
     facts = Facts()
     facts.rearrange(apart, merged)
-    equations = collect_equations(facts, [h])[h]
+    equations = collect_equations(facts, Places([h]))[h]
     first = [place(apart, 2, 0, 0, 0), place(apart, 2, 0, 1, 0), place(merged, 1, 0, 0)]
     second = [place(apart, 2, 0, 0, 1), place(apart, 2, 0, 1, 1), place(merged, 1, 0, 1)]
     assert powers(equations, *first, *second) == [[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]
     facts = Facts()
     facts.rearrange(merged, Value((channels, (n, *all_tokens))))  # in another order: tied all the same
-    assert powers(collect_equations(facts, [h])[h], first[2], second[2]) == [[1, 1]]
+    assert powers(collect_equations(facts, Places([h]))[h], first[2], second[2]) == [[1, 1]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from((1, -1))), max_size=8))

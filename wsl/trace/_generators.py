@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from wsl.spec import Exponent, Scaling, TensorSpec
 from wsl.trace._axes import AxisVariable
-from wsl.trace._cells import cells
 from wsl.trace._facts import Fact, Value
-from wsl.trace._scaling import Occurrence, System, collect_equations, occurrences
+from wsl.trace._places import Occurrence, Places
+from wsl.trace._scaling import System, collect_equations
 from wsl.trace._solve import independent, solutions
 
 
@@ -48,8 +48,9 @@ def find_scalings(
     Returns:
         Scalings in the order of ``hidden``; of each axis the positive ones, then signs.
     """
-    system = collect_equations(facts, hidden)
-    carriers = _tie_blocks(system, state, tensors, hidden)
+    places = Places(hidden)
+    system = collect_equations(facts, places)
+    carriers = _tie_blocks(system, places, state, tensors, hidden)
     found = {axis: _generators(system, leaf, axis, carriers.get(leaf, {})) for leaf, axis in hidden.items()}
     for axis, scalings in found.items():
         members = [name for name, contexts in families.items() if axis in contexts]
@@ -80,6 +81,7 @@ def _exponents(powers: Mapping[Occurrence, int], carriers: Carriers) -> list[Exp
 
 def _tie_blocks(
     system: System,
+    places: Places,
     state: Mapping[str, Value],
     tensors: Mapping[str, TensorSpec],
     hidden: Mapping[AxisVariable, str],
@@ -92,20 +94,19 @@ def _tie_blocks(
     by_name = {name: leaf for leaf, name in hidden.items()}
     carriers: defaultdict[AxisVariable, Carriers] = defaultdict(dict)
     for name, tensor in tensors.items():
-        value = state[name]
-        every = list(cells(value))
+        layout = places.layout(state[name])
         for i, block in enumerate(tensor.blocks):
             key = name if len(tensor.blocks) == 1 else f"{name}[{i}]"
-            covered = [cell for cell in every if _overlap(cell.ranges, block.slice)]
+            covered = list(layout.covered(block.slice))
             for axis in dict.fromkeys(axis for axis in block.axes if axis in by_name):
                 leaf = by_name[axis]
                 dims = [dim for dim, other in enumerate(block.axes) if other == axis]
-                places: list[Occurrence] = [((id(value), f"block {i}"), k) for k in range(len(dims))]
-                for place, dim in zip(places, dims, strict=True):
+                stand_ins: list[Occurrence] = [((id(state[name]), f"block {i}"), k) for k in range(len(dims))]
+                for place, dim in zip(stand_ins, dims, strict=True):
                     carried = carriers[leaf].setdefault(place, [])
                     carried.append(Place(key, dim if len(dims) > 1 else None))
                 for cell in covered:
-                    system[leaf].match(places, occurrences(value, cell, leaf))
+                    system[leaf].match(stand_ins, layout.at(leaf, cell))
     return carriers
 
 
@@ -125,7 +126,3 @@ def _by_block(scaling: Scaling) -> dict[str, int]:
     for key, power, _ in scaling.exponents:
         total[key] += power
     return dict(total)
-
-
-def _overlap(a: Sequence[tuple[int, int]], b: Sequence[tuple[int, int]]) -> bool:
-    return all(x[0] < y[1] and y[0] < x[1] for x, y in zip(a, b, strict=True))

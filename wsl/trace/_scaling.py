@@ -20,13 +20,11 @@ flips. Beside them each axis has a :class:`~wsl.trace._linear.LinearPattern` for
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from wsl.trace._axes import AxisVariable, Concatenation, Dim, leaves, resolve, significant
-from wsl.trace._cells import Cell, cells, dim_cells
+from wsl.trace._axes import AxisVariable
 from wsl.trace._facts import (
     Add,
     Apply,
@@ -35,15 +33,14 @@ from wsl.trace._facts import (
     Multiply,
     Opaque,
     Rearrange,
-    Value,
     operands_of,
     values_of,
 )
-from wsl.trace._joint import Part, Variable, joint_cells
+from wsl.trace._joint import Part, joint_cells
 from wsl.trace._linear import LinearPattern
+from wsl.trace._places import Axes, Layout, Occurrence, Places, products, same_index
 from wsl.trace._solve import Number
 
-Occurrence = tuple[Variable, int]
 Row = dict[Occurrence, Number]
 Carried = Sequence[Sequence[Occurrence]]
 
@@ -85,141 +82,95 @@ class Equations:
 
 
 System = defaultdict[AxisVariable, Equations]
-Axes = frozenset[AxisVariable]
 
 
-def collect_equations(facts: Iterable[Fact], hidden: Iterable[AxisVariable]) -> System:
+def collect_equations(facts: Iterable[Fact], places: Places) -> System:
     """The equations that the facts impose on the exponents of the hidden axes."""
     system: System = defaultdict(Equations)
-    hidden = frozenset(hidden)
-    carried: dict[int, Axes] = {}
     for fact in facts:
         values = values_of(fact)
-        for value in values:
-            if id(value) not in carried:
-                carried[id(value)] = hidden.intersection(leaf for dim in value.dims for leaf in leaves(dim))
-        touched: Axes = frozenset().union(*(carried[id(value)] for value in values))
+        layouts = list(map(places.layout, values))
+        touched: Axes = frozenset().union(*(layout.axes for layout in layouts))
         if not touched:
             continue
-        constants = [value for value in values if value.constancy in ("constant", "input")]
-        _forbid(system, values if isinstance(fact, Opaque) else constants, touched)
+        fixed = isinstance(fact, Opaque)
+        for value, layout in zip(values, layouts, strict=True):
+            if fixed or value.constancy in ("constant", "input"):
+                _forbid(system, [layout], touched)
+        nested: Axes = frozenset().union(*(layout.nested for layout in layouts))
+        _forbid(system, layouts, nested)
         if isinstance(fact, Rearrange):
-            _rearrange(system, fact, touched)
+            _rearrange(system, fact, layouts, touched - nested)
         elif isinstance(fact, Cut):
-            _cut(system, fact, touched)
+            _cut(system, fact, layouts, touched - nested)
         elif not isinstance(fact, Opaque):
-            _labelled(system, fact, values, touched)
+            _labelled(system, fact, layouts, touched)
     return system
 
 
-def occurrences(value: Value, cell: Cell, leaf: AxisVariable) -> list[Occurrence]:
-    """The places where ``leaf`` stands in a cell of ``value``, in order."""
-    variable = (id(value), cell.key)
-    return [(variable, place) for place, other in enumerate(cell.leaves) if other is leaf]
+def _forbid(system: System, layouts: Iterable[Layout], axes: Axes) -> None:
+    """Nothing may act on these axes in values of these layouts."""
+    for layout in layouts:
+        for leaf in axes & layout.axes:
+            system[leaf].zero(itertools.chain(*layout.occurrences.get(leaf, {}).values()))
+            system[leaf].linear.broken = True
 
 
-def _forbid(system: System, values: Iterable[Value], axes: Axes) -> None:
-    """Nothing may act on these axes in ``values``."""
-    for value in values:
-        for cell in cells(value):
-            carried = (leaf for term in cell.terms for leaf in (*term.leaves, *term.nested))
-            for leaf in axes.intersection(carried):
-                system[leaf].zero(occurrences(value, cell, leaf))
-                system[leaf].linear.broken = True
-
-
-def _nested(values: Iterable[Value], touched: Axes) -> Axes:
-    """Leaves of concatenations within products, which cells do not resolve."""
-    found = (term.nested for value in values for dim in value.dims for term in dim_cells(dim))
-    return touched.intersection(itertools.chain.from_iterable(found))
-
-
-def _rearrange(system: System, fact: Rearrange, touched: Axes) -> None:
+def _rearrange(system: System, fact: Rearrange, layouts: Sequence[Layout], axes: Axes) -> None:
     """Cells correspond if the index is the same product; else an axis is scaled alike in all of them."""
-    source, target = fact.source, fact.target
-    barred = _nested((source, target), touched)
-    _forbid(system, (source, target), barred)
-    if significant(_index(source)) == significant(_index(target)):
-        pairs = dict.fromkeys(zip(_products(source), _products(target), strict=True))
-        for before, after in pairs:
-            for leaf in touched.intersection((*before.leaves, *after.leaves)) - barred:
-                system[leaf].match(occurrences(source, before, leaf), occurrences(target, after, leaf))
-        return
-    for leaf in touched - barred:
-        first, second = (
-            list(filter(None, (occurrences(value, cell, leaf) for cell in cells(value))))
-            for value in (source, target)
-        )
-        if leaf.size == 1 or not first or not second:
-            system[leaf].zero(itertools.chain(*first, *second))
-        else:
-            for a, b in itertools.pairwise(first + second):
-                system[leaf].match(a, b)
+    source, target = layouts
+    if not same_index(fact.source, fact.target):
+        return _match_all(system, layouts, axes)
+    pairs = dict.fromkeys(zip(products(fact.source), products(fact.target), strict=True))
+    for leaf, (before, after) in itertools.product(axes, pairs):
+        system[leaf].match(source.at(leaf, before), target.at(leaf, after))
+    return None
 
 
-def _index(value: Value) -> Dim:
-    """The row-major index of all entries."""
-    return tuple(factor for dim in value.dims for factor in dim)
-
-
-def _products(value: Value) -> Iterator[Cell]:
-    """The cell of every product of leaves in the row-major index of ``value``, in order.
-
-    A cell comes several times where concatenations stand within its products.
-    """
-    options = []
-    for dim in value.dims:
-        resolved = resolve(dim)
-        head = resolved[0] if len(resolved) == 1 else None
-        terms = head.terms if isinstance(head, Concatenation) else (resolved,)
-        found = enumerate(zip(dim_cells(dim), terms, strict=True))
-        options.append([(i, cell) for i, (cell, term) in found for _ in range(_count(term))])
-    for chosen in itertools.product(*options):
-        yield Cell(tuple(i for i, _ in chosen), tuple(cell for _, cell in chosen))
-
-
-def _count(dim: Dim) -> int:
-    """Into how many products of leaves ``dim`` falls."""
-    return math.prod(sum(map(_count, f.terms)) if isinstance(f, Concatenation) else 1 for f in dim)
-
-
-def _cut(system: System, fact: Cut, touched: Axes) -> None:
-    """The cells of the part are cells of the whole."""
-    values = (fact.part, fact.whole)
-    barred = _nested(values, touched)
-    whole = {cell.ranges: cell for cell in cells(fact.whole)}
-    for cell in cells(fact.part):
-        shifted = tuple(
-            (start + fact.start, stop + fact.start) if i == fact.dim else (start, stop)
-            for i, (start, stop) in enumerate(cell.ranges)
-        )
-        match = whole.get(shifted)
-        if match is None or _significant(match) != _significant(cell):
-            barred |= touched.intersection((*cell.leaves, *(match.leaves if match else ())))
+def _match_all(system: System, layouts: Sequence[Layout], axes: Axes) -> None:
+    """Cells hold the same entries, but do not correspond: an axis is scaled alike in all that carry it."""
+    for leaf in axes:
+        cells = [list(layout.occurrences.get(leaf, {}).values()) for layout in layouts]
+        if leaf.size == 1 or not all(cells):
+            system[leaf].zero(itertools.chain(*itertools.chain(*cells)))
             continue
-        for leaf in touched.intersection((*cell.leaves, *match.leaves)):
-            system[leaf].match(occurrences(fact.part, cell, leaf), occurrences(fact.whole, match, leaf))
-    _forbid(system, values, barred)
+        for a, b in itertools.pairwise(itertools.chain(*cells)):
+            system[leaf].match(a, b)
 
 
-def _significant(cell: Cell) -> list[AxisVariable]:
-    return [leaf for leaf in cell.leaves if leaf.size != 1]
+def _cut(system: System, fact: Cut, layouts: Sequence[Layout], axes: Axes) -> None:
+    """The cells of the part are cells of the whole; if not, nothing may act along the dimension."""
+    part, whole = layouts
+    steps = []
+    for i, (inner, outer) in enumerate(zip(part.terms, whole.terms, strict=True)):
+        shift = fact.start if i == fact.dim else 0
+        found = {(term.start, term.stop, term.leaves): k for k, term in enumerate(outer)}
+        steps.append([found.get((term.start + shift, term.stop + shift, term.leaves)) for term in inner])
+    if all(k is not None for step in steps for k in step):
+        for leaf in axes:
+            for key, places in part.occurrences.get(leaf, {}).items():
+                match = tuple(step[k] for step, k in zip(steps, key, strict=True))
+                system[leaf].match(places, whole.at(leaf, match))  # type: ignore[arg-type]
+        return
+    along = frozenset(leaf for layout in layouts for term in layout.terms[fact.dim] for leaf in term.leaves)
+    alike = all(None not in step for i, step in enumerate(steps) if i != fact.dim)
+    free = axes - along if alike else frozenset()
+    _forbid(system, layouts, axes - free)
+    _match_all(system, layouts, free)
 
 
-def _labelled(system: System, fact: Multiply | Add | Apply, values: list[Value], touched: Axes) -> None:
-    operands = operands_of(fact)
-    joint = joint_cells(operands)
+def _labelled(system: System, fact: Multiply | Add | Apply, layouts: list[Layout], touched: Axes) -> None:
+    joint = joint_cells(operands_of(fact))
     if joint is None:
-        return _forbid(system, values, touched)
-    _forbid(system, values, _nested(values, touched))
+        return _forbid(system, layouts, touched)
     relate = _RELATIONS[type(fact)]
     for parts in joint:
-        for (leaf, *_), carried in _places(parts, touched).items():
+        for (leaf, *_), carried in _by_place(parts, touched).items():
             relate(system[leaf], fact, [carried.get(part.operand, []) for part in parts])
     return None
 
 
-def _places(parts: Sequence[Part], touched: Axes) -> dict[tuple[Any, ...], dict[int, list[Occurrence]]]:
+def _by_place(parts: Sequence[Part], touched: Axes) -> dict[tuple[Any, ...], dict[int, list[Occurrence]]]:
     """Where hidden axes stand, by axis, label and place within the label: the occurrences in each operand.
 
     Places are counted without axes of size 1, which not all operands carry, and which need no place.
