@@ -310,6 +310,7 @@ def _belong(builder: Builder, node: Node, strands: Iterable[Strand]) -> Node:
 
 
 def operator_word(operator: str) -> str | None:
-    """The name of an operator as that of an activation."""
+    """The name of an operator as that of an activation, which may not be called like a kind of scaling."""
     word = operator.rpartition("::")[2].strip("_").replace(".", "_")
+    word = "signum" if word == "sign" else word
     return word if word.isidentifier() else None

@@ -136,7 +136,7 @@ def _transpose(trace: Recorder, call: Call) -> None:
     rank = call.out.dim()
     order = list(range(rank))
     if rank:
-        i, j = (0, rank - 1) if call.name == "t" else (call["dim0"] % rank, call["dim1"] % rank)
+        i, j = (0, rank - 1) if call.name in ("t", "t_copy") else (call["dim0"] % rank, call["dim1"] % rank)
         order[i], order[j] = order[j], order[i]
     _place(trace, call, order)
 
