@@ -229,7 +229,7 @@ def test_what_the_text_cannot_hold_is_refused():
         with pytest.raises(SpecError, match="cannot be written"):
             WeightSpec([axis], {name: tensor})
     assert Note("h1", " two\nlines ") == Note("h1", "two lines")
-    for note in (Note("h1", ""), Note("h1", "sort #3"), Note("h1", "# sort")):
+    for note in (Note("h1", ""), Note("h1", "why \\"), Note("h1", "sort #3"), Note("h1", "# sort")):
         with pytest.raises(SpecError, match="note"):
             WeightSpec([axis], {"w": tensor}, notes=[note])
     with pytest.raises(SpecError, match="scal"):

@@ -167,6 +167,20 @@ def test_many_node_sets_wrap_and_parse():
     assert WeightSpec.parse(str(many)).nodes == tuple(nodes)
 
 
+def test_long_scalings_are_continued():
+    axis = Axis("h", 2, "hidden", "relu", "positive")
+    tensor = WeightSpec.parse("axes h: 2 hidden\nw h").tensors["w"]
+    names = [f"blocks.{i}.layers.{i}.weight" for i in range(12)] + ["\\", "long" * 40]
+    spec = WeightSpec(
+        [axis], dict.fromkeys(names, tensor), [Scaling("h", "positive", [(n, 1) for n in names])]
+    )
+    lines = str(spec).splitlines()[-5:]
+    assert lines[0].startswith("scaling:  h positive blocks.0.layers.0.weight+1 blocks.1")
+    assert all(line.endswith(" \\") and len(line) <= 110 for line in lines[:-1])
+    assert lines[-1] == "    " + "long" * 40 + "+1"
+    assert WeightSpec.parse(str(spec)) == spec == eval(repr(spec))
+
+
 def test_plain_tuples_become_exponents():
     scaling = Scaling("a", "sign", [("w", 1), ("v", -1, 2)])
     assert scaling.exponents == (Exponent("w", 1), Exponent("v", -1, 2))

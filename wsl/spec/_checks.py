@@ -35,9 +35,10 @@ def check_notes(spec: "WeightSpec") -> None:
     if unknown := [note.axis for note in spec.notes if note.axis not in spec.axes]:
         raise SpecError(f"notes name axes that are not declared: {', '.join(unknown)}.")
     for note in spec.notes:
-        if not note.reason or " #" in f" {note.reason}":
+        if not note.reason or " #" in f" {note.reason}" or note.reason.endswith("\\"):
             raise SpecError(
-                f"the note of {note.axis} cannot be written: {note.reason!r} is empty or holds a comment."
+                f"the note of {note.axis} cannot be written: {note.reason!r} is empty, holds a comment or "
+                "ends with a backslash."
             )
 
 

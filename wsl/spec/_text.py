@@ -21,6 +21,7 @@ _TOKEN = re.compile(r"[()+]|[^\s()+]+")
 _EXPONENT = re.compile(r"(?P<key>.+?)(?:@(?P<dim>\d+))?(?P<power>[+-]\d+)")
 _SIZES = f"{ANONYMOUS}="
 _LINE_WIDTH = 110
+_CONTINUED = re.compile(r" \\\n\s*")
 
 
 def format_dim(dim: Dim, axes: Mapping[str, Axis]) -> str:
@@ -77,13 +78,27 @@ def parse_entries(words: list[str], keyword: str) -> Iterator[tuple[str, list[st
 
 
 def format_scaling(scaling: Scaling) -> str:
-    """Write the line of one scaling symmetry."""
-    return f"scaling:  {scaling.axis} {scaling.kind} {' '.join(map(str, scaling.exponents))}"
+    """Write the line of one scaling symmetry, continued after a backslash where it is long."""
+    lines = [f"scaling:  {scaling.axis} {scaling.kind}"]
+    for word in map(str, scaling.exponents):
+        if len(lines[-1]) + len(word) + 3 > _LINE_WIDTH:
+            lines.append(" " * 4 + word)
+        else:
+            lines[-1] += f" {word}"
+    return " \\\n".join(lines)
 
 
 def format_note(note: Note) -> str:
     """Write the line of one note."""
     return f"note:  {note.axis} {note.reason}"
+
+
+def read_lines(text: str) -> Iterator[str]:
+    """The lines of a specification without comments, those that end in a backslash with what follows."""
+    for line in _CONTINUED.sub(" ", text).splitlines():
+        stripped = line.split(" #")[0].strip()
+        if stripped and not stripped.startswith("#"):
+            yield stripped
 
 
 def parse_axes(words: list[str]) -> Iterator[Axis]:

@@ -150,7 +150,9 @@ class WeightSpec:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f'WeightSpec.parse("""\n{self}\n""")'
+        text = str(self)
+        prefix = "r" if "\\" in text else ""
+        return f'WeightSpec.parse({prefix}"""\n{text}\n""")'
 
     @cached_property
     def _hash(self) -> int:
@@ -176,9 +178,7 @@ class WeightSpec:
         nodes: list[NodeSet] = []
         edges: list[Edge] = []
         families: dict[str, tuple[str, ...]] = {}
-        for line in filter(None, (line.split(" #")[0].strip() for line in text.splitlines())):
-            if line.startswith("#"):
-                continue
+        for line in _text.read_lines(text):
             keyword, *words = line.split()
             if keyword == "axes" and not tensors and (not words or words[0].endswith(":")):
                 axes += _text.parse_axes(words)
