@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from wsl.trace._axes import AxisVariable, size_of
+from wsl.trace._axes import AxisVariable, Dim, is_fixed, size_of
 from wsl.trace._cells import DimCell, dim_cells
 from wsl.trace._facts import Operand
 
@@ -36,11 +36,14 @@ def joint_cells(operands: Sequence[Operand]) -> Iterator[list[Part]] | None:
     terms: dict[Hashable, int] = {}
     ranges: dict[Hashable, list[tuple[int, int]]] = {}
     pieces: list[list[tuple[Hashable, tuple[DimCell, ...]]]] = []
+    unlike = _cut_differently(operands)
     for p, (value, labels) in enumerate(operands):
         pieces.append([])
         for d, (label, dim) in enumerate(zip(labels, value.dims, strict=True)):
-            # A dim of size 1 that is broadcast, or tied to nothing, has a label of its own.
-            own = label if label is not None and size_of(dim) == sizes[label] else ("own", p, d)
+            # A dim of size 1 that is broadcast, or tied to nothing, has a label of its own. So have fixed
+            # dims that are cut in different ways: every term of one is then met by every term of the other.
+            tied = label is not None and label not in unlike and size_of(dim) == sizes[label]
+            own = label if tied else ("own", p, d)
             found = dim_cells(dim)
             here = [(cell.start, cell.stop) for cell in found]
             if ranges.setdefault(own, here) != here:
@@ -48,6 +51,20 @@ def joint_cells(operands: Sequence[Operand]) -> Iterator[list[Part]] | None:
             terms[own] = len(found)
             pieces[p].append((own, found))
     return _enumerate(operands, pieces, terms)
+
+
+def _cut_differently(operands: Sequence[Operand]) -> set[Hashable]:
+    """Labels of fixed dims whose terms do not begin and end at the same indices."""
+    cuts: dict[Hashable, list[tuple[Dim, tuple[int, ...]]]] = {}
+    for value, labels in operands:
+        for label, dim in zip(labels, value.dims, strict=True):
+            if label is not None and size_of(dim) > 1:
+                cuts.setdefault(label, []).append((dim, tuple(cell.stop for cell in dim_cells(dim))))
+    return {
+        label
+        for label, found in cuts.items()
+        if len({stops for _, stops in found}) > 1 and all(is_fixed(dim) for dim, _ in found)
+    }
 
 
 def _enumerate(

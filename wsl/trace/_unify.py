@@ -12,6 +12,7 @@ from wsl.trace._axes import (
     Reason,
     fix,
     fresh,
+    is_fixed,
     leaves,
     merge,
     refine,
@@ -64,7 +65,10 @@ def _bind(leaf: AxisVariable, dim: Dim, why: Why) -> None:
 
 
 def _unify_concatenations(a: Dim, b: Dim, why: Why) -> None:
-    stops = {stop for dim in (a, b) for stop in itertools.accumulate(map(size_of, _terms(dim)))}
+    ends = [list(itertools.accumulate(map(size_of, _terms(dim)))) for dim in (a, b)]
+    if ends[0] != ends[1] and is_fixed(a) and is_fixed(b):
+        return  # ranges that are shifted against each other would be cut to single indices, for nothing
+    stops = {stop for found in ends for stop in found}
     sizes = [stop - start for start, stop in itertools.pairwise([0, *sorted(stops)])]
     left, right = cut(a, sizes), cut(b, sizes)
     if left is None or right is None:
