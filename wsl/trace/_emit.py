@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from wsl.spec import Axis, Note, TensorSpec, WeightSpec
 from wsl.trace._axes import AxisVariable, leaves
@@ -12,11 +12,12 @@ from wsl.trace._generators import find_scalings
 from wsl.trace._locality import find_families
 from wsl.trace._naming import AxisNames, Expansion, Sum, sum_size
 from wsl.trace._recorder import Recorder
+from wsl.trace._topology import find_topology
 
 _STRENGTHS = ("linear", "positive", "sign")
 
 
-def emit(trace: Recorder, state: Mapping[str, Value]) -> WeightSpec:
+def emit(trace: Recorder, state: Mapping[str, Value], outputs: Sequence[Value]) -> WeightSpec:
     """The specification of the state tensors ``state``, by name; tied tensors have one and the same value."""
     expand = Expansion(dim for value in state.values() for dim in value.dims)
     sums = {name: tuple(map(expand, value.dims)) for name, value in state.items()}
@@ -38,7 +39,8 @@ def emit(trace: Recorder, state: Mapping[str, Value]) -> WeightSpec:
         axes.append(Axis(name, sizes[name], kind, activations.get(name), strongest, families.get(name, ())))
         if kind == "fixed":
             notes.append(Note(name, _why(key)))
-    return WeightSpec(axes, tensors, scalings, notes)
+    topology = find_topology(trace, state, outputs, expand, names, tensors)
+    return WeightSpec(axes, tensors, scalings, notes, *topology)
 
 
 def _families(

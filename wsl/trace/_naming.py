@@ -29,19 +29,22 @@ class Expansion:
 
     Args:
         dims: all dims that will be written.
+
+    Attributes:
+        joined: the axis of each such concatenation.
     """
 
     def __init__(self, dims: Iterable[Dim]) -> None:
-        self._joined: dict[Dim, AxisVariable] = {}
+        self.joined: dict[Dim, AxisVariable] = {}
         for dim in dims:
             self._join(resolve(dim))
 
     def __call__(self, dim: Dim) -> Sum:
         """``dim`` as a sum of products."""
         resolved = resolve(dim)
-        if len(resolved) == 1 and isinstance(resolved[0], Concatenation) and resolved not in self._joined:
+        if len(resolved) == 1 and isinstance(resolved[0], Concatenation) and resolved not in self.joined:
             return tuple(product for term in resolved[0].terms for product in self(term))
-        factors = tuple(self._joined.get((factor,), factor) for factor in resolved)
+        factors = tuple(self.joined.get((factor,), factor) for factor in resolved)
         inner = next((i for i, factor in enumerate(factors) if isinstance(factor, Concatenation)), None)
         if inner is None:
             return (tuple(factor for factor in factors if isinstance(factor, AxisVariable)),)
@@ -58,7 +61,7 @@ class Expansion:
             if not isinstance(factor, Concatenation):
                 continue
             if len(dim) > 1 and is_fixed((factor,)):
-                whole = self._joined.setdefault((factor,), AxisVariable(factor.size))
+                whole = self.joined.setdefault((factor,), AxisVariable(factor.size))
                 for leaf in leaves((factor,)):
                     whole.reasons.update(leaf.reasons)
             for term in factor.terms:

@@ -88,7 +88,7 @@ def _trace(module: nn.Module, examples: list[Example], strict: bool, output: Out
         recorder = Recorder(module, stacked)
         state, outputs = _follow(module, examples, strict, output, recorder)
     fix_unused(recorder.facts, state, outputs)
-    return emit(recorder, state)
+    return emit(recorder, state, outputs)
 
 
 def _follow(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from wsl.spec import Edge, NodeSet, TensorSpec
 from wsl.trace._facts import Fact, Value, values_of
-from wsl.trace._naming import AxisNames
+from wsl.trace._naming import AxisNames, Expansion
 from wsl.trace._recorder import Recorder
 from wsl.trace._topology_build import Builder
 from wsl.trace._topology_cells import Layouts
@@ -31,6 +31,7 @@ def find_topology(
     trace: Recorder,
     state: Mapping[str, Value],
     outputs: Sequence[Value],
+    expand: Expansion,
     names: AxisNames,
     tensors: Mapping[str, TensorSpec],
 ) -> tuple[tuple[NodeSet, ...], tuple[Edge, ...]]:
@@ -40,11 +41,12 @@ def find_topology(
         trace: the facts.
         state: values of the state tensors.
         outputs: values that the module returned.
+        expand: how the dims of state tensors are written.
         names: of the axes.
         tensors: specifications of the state tensors, whose blocks are on the edges.
     """
     builder = Builder()
-    layouts = Layouts(names)
+    layouts = Layouts(names, expand)
     steps = list(_steps(trace))
     last_uses = {id(value): number for number, facts in steps for fact in facts for value in values_of(fact)}
     identities = {id(value) for value in outputs}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wsl.trace._axes import AxisVariable, size_of
 from wsl.trace._cells import DimCell, dim_cells
 from wsl.trace._facts import Value
-from wsl.trace._naming import AxisNames
+from wsl.trace._naming import AxisNames, Expansion
 
 CellKey = tuple[int, ...]
 AxisTuple = tuple[str, ...]
@@ -48,9 +48,10 @@ class Layouts:
 
     Args:
         names: the named axes; leaves that belong to none are positions.
+        expand: knows the concatenations that are one axis.
     """
 
-    def __init__(self, names: AxisNames) -> None:
+    def __init__(self, names: AxisNames, expand: Expansion) -> None:
         self._products = {
             _significant(product): name
             for key, name in names.names.items()
@@ -58,6 +59,11 @@ class Layouts:
             if product and names.kind(key) != "position"
         }
         self._sums = {name for key, name in names.names.items() if len(key) > 1}
+        for dim, whole in expand.joined.items():
+            if (name := self._products.get((whole,))) is not None:
+                self._sums.add(name)
+                for cell in dim_cells(dim):
+                    self._products.setdefault(_significant((*cell.leaves, *cell.nested)), name)
         self._heads: dict[AxisVariable, str] = {}
         for product, name in sorted(self._products.items(), key=lambda item: len(item[0])):
             self._heads.setdefault(product[0], name)
@@ -78,7 +84,11 @@ class Layouts:
         core = _significant(leaves)
         if len(core) > 1 and (whole := self._products.get(core)) is not None:
             return tuple(whole if leaf is core[0] else None for leaf in leaves)
-        return tuple(self._heads.get(leaf) for leaf in leaves)
+        found = [self._heads.get(leaf) for leaf in leaves]
+        for i in range(len(term.leaves) + 1, len(leaves)):
+            if found[i] == found[i - 1]:
+                found[i - 1] = None  # two parts of one axis
+        return tuple(found)
 
     def _is_counted(self, dim: list[tuple[str | None, ...]]) -> bool:
         """Whether the terms of a dim are different neurons, not positions or parts of one fixed axis."""
