@@ -12,6 +12,7 @@ from described_families import FAMILIES
 from described_modules import MODULES as PLAIN
 from torch import Tensor, nn
 
+from wsl._float64 import Float64Inside
 from wsl._verify import SymmetryError, verify
 from wsl.models import Siren
 from wsl.spec import SpecError, WeightSpec
@@ -252,6 +253,19 @@ def test_what_asks_for_a_narrower_type_computes_in_float64():
     assert verify(_linear(Elementwise(normalised)), LINEAR, torch.ones(2, 3)).worst_error < 1e-14
 
 
+def test_products_by_groups_have_a_form_for_float64():
+    def grouped(x: Tensor) -> Tensor:
+        stops = torch.tensor([1, 4], dtype=torch.int32)
+        x = torch.nn.functional.pad(x, (0, 4))  # the operator wants rows of 16 bytes
+        return torch._grouped_mm(x, torch.stack([torch.eye(8), 2 * torch.eye(8)]), offs=stops)[:, :4]
+
+    narrow, wide = torch.randn(4, 4), torch.randn(4, 4, dtype=torch.float64)
+    assert torch.equal(grouped(narrow), narrow * torch.tensor([[1], [2], [2], [2]]))
+    with Float64Inside():
+        assert torch.equal(grouped(wide), wide * torch.tensor([[1], [2], [2], [2]]))
+    assert torch.get_default_dtype() == torch.float32
+
+
 def test_float32_inside_is_recognised():
     def outside_of_torch(x: Tensor) -> Tensor:
         return x * torch.from_numpy(np.exp(x.numpy().astype(np.float32)).sum(1, keepdims=True))
@@ -395,8 +409,12 @@ def test_modules_without_numbers_are_refused():
 
 
 def test_modules_that_do_not_run_are_refused():
-    narrow = Elementwise(lambda x: torch.ops.aten._grouped_mm(x, torch.ones(2, 4, 4), torch.tensor([1, 2])))
-    with pytest.raises(ValueError, match="Sequential fails to run in float64 .*RuntimeError"):
+    narrow = Elementwise(
+        lambda x: torch.ops.aten._grouped_mm(x[None], torch.ones(1, 4, 4), torch.tensor([1]))
+    )
+    with pytest.raises(
+        ValueError, match="Sequential fails to run in float64 .*NotImplementedError: products"
+    ):
         verify(_linear(narrow), LINEAR, torch.ones(2, 3))
     with pytest.raises(ValueError, match="Sequential fails to run"):
         verify(_linear(nn.ReLU()), LINEAR, torch.ones(2, 5))

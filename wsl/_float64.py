@@ -17,6 +17,21 @@ def widen(value: Tensor) -> Tensor:
     return value.to(_WIDER.get(value.dtype, value.dtype))
 
 
+def _grouped_mm(
+    a: Tensor, b: Tensor, offs: Tensor, bias: Tensor | None = None, out_dtype: torch.dtype | None = None
+) -> Tensor:
+    """Rows of ``a`` ``(T, K)`` times the matrix in ``b`` ``(G, K, N)`` of their group; groups end at ``offs``."""
+    if (a.dim(), b.dim(), bias) != (2, 3, None):
+        raise NotImplementedError("products by groups in float64 take rows and one matrix for each group")
+    stops = offs.tolist()
+    parts = [a[start:stop] @ b[i] for i, (start, stop) in enumerate(zip([0, *stops], stops, strict=False))]
+    return torch.cat([*parts, a.new_zeros(len(a) - stops[-1], b.shape[2])])
+
+
+_GROUPED = getattr(torch.ops.aten, "_grouped_mm", None)  # not in every version of torch, never for float64
+_REPLACED: dict[Any, Callable[..., Any]] = {_GROUPED.default: _grouped_mm} if _GROUPED else {}
+
+
 class Float64Inside(TorchDispatchMode):
     """While active, whatever asks for float32 or less gets float64, and so do constants without a type.
 
@@ -52,6 +67,6 @@ class Float64Inside(TorchDispatchMode):
         asked = dict(kwargs or {})
         if "dtype" in asked:
             asked["dtype"] = _WIDER.get(asked["dtype"], asked["dtype"])
-        result = func(*args, **asked)
+        result = _REPLACED.get(func, func)(*args, **asked)
         # The only operator that torch.tensor(...) shows of itself.
         return widen(result) if func is torch.ops.aten.lift_fresh.default else result
