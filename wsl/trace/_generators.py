@@ -55,7 +55,7 @@ def find_scalings(
     for axis, scalings in found.items():
         members = [name for name, contexts in families.items() if axis in contexts]
         inner = [scaling for name in members for scaling in found.get(name, [])]
-        found[axis] = _not_of(inner, scalings)
+        found[axis] = _not_of(inner, scalings) if inner else scalings
     return list(itertools.chain(*found.values()))
 
 
