@@ -20,7 +20,7 @@ def widen(value: Tensor) -> Tensor:
 def _grouped_mm(
     a: Tensor, b: Tensor, offs: Tensor, bias: Tensor | None = None, out_dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Rows of ``a`` ``(T, K)`` times the matrix in ``b`` ``(G, K, N)`` of their group; groups end at ``offs``."""
+    """Rows of ``a`` ``(T, K)``, in groups that end at ``offs`` times matrices ``b`` ``(G, K, N)``."""
     if (a.dim(), b.dim(), bias) != (2, 3, None):
         raise NotImplementedError("products by groups in float64 take rows and one matrix for each group")
     stops = offs.tolist()
