@@ -1,95 +1,68 @@
-"""A hypothesis strategy of specifications of any shape, with families, scalings, node sets and edges."""
+"""Random topologies: any node sets, and blocks between them in any way that a specification allows."""
 
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 
-from wsl.spec import Axis, Edge, Exponent, NodeSet, Note, Scaling, TensorSpec, WeightSpec
+from wsl.spec import Axis, Edge, NodeSet, SpecError, TensorSpec, WeightSpec
 
-
-def closed(names, families):
-    """``names`` with the axes that their families are over, each once; families last."""
-    return (*dict.fromkeys(outer for name in names for outer in families[name] if outer not in names), *names)
+_NAMES = ("a", "b", "d", "x")
 
 
 @st.composite
-def draw_axes(draw):
-    """One to five axes; later ones may be families over earlier ones, in any order of declaration."""
-    axes, families = [], {}
+def random_topologies(draw: DrawFn) -> WeightSpec:
+    """Specifications with 1 to 5 blocks of 1 to 3 uses each; the axis ``d`` is a family over ``a``.
+
+    Node sets may have an axis twice; blocks may share axes with one end or both, or lack those of both. Each
+    axis has a node set of its own with a bias.
+    """
+    sizes = {name: draw(st.integers(1, 3)) for name in _NAMES}
+    axes = [Axis(name, sizes[name], "input" if name == "x" else "hidden") for name in _NAMES]
+    axes[2] = Axis("d", sizes["d"], "hidden", family=("a",))
+    sets = [
+        NodeSet(f"n{i}", _closed(draw(st.lists(st.sampled_from(_NAMES), max_size=3))))
+        for i in range(draw(st.integers(2, 4)))
+    ]
+    sets += [NodeSet(f"n.{name}", _closed([name])) for name in _NAMES]
+    tensors = {f"own.{name}": TensorSpec.from_dims(_dims(_closed([name])), sizes) for name in _NAMES}
+    edges: list[Edge] = []
     for i in range(draw(st.integers(1, 5))):
-        name = f"{draw(st.sampled_from('abc'))}.{i}"
-        family = draw(st.lists(st.sampled_from(sorted(families)), unique=True)) if families else []
-        families[name] = tuple(dict.fromkeys(closed(family, families)))
-        kind = "hidden" if families[name] else draw(st.sampled_from(["hidden", "input", "output", "fixed"]))
-        activation = draw(st.sampled_from([None, "relu"]))
-        scaling = draw(st.sampled_from([None, "linear", "positive", "sign"])) if kind == "hidden" else None
-        axes.append(Axis(name, draw(st.integers(1, 3)), kind, activation, scaling, families[name]))
-    return draw(st.permutations(axes))
+        key = f"w{i}.weight"
+        drawn: list[tuple[str, str]] = []
+        for use in range(draw(st.integers(1, 3))):
+            source, target = (draw(st.sampled_from(sets)) for _ in range(2))
+            if use == 0:
+                drawn += _block(draw, source, target)
+                tensors[key] = TensorSpec.from_dims(_dims([axis for axis, _ in drawn]), sizes)
+                letters = "".join(end for _, end in drawn)
+            else:
+                letters = "".join(draw(st.sampled_from("tsb")) for _ in drawn)
+            try:
+                edges.append(Edge(source.name, target.name, key, letters))
+                WeightSpec(axes, tensors, nodes=sets, edges=edges)
+            except SpecError:
+                edges.pop()
+    used = {edge.block for edge in edges}
+    tensors = {key: tensor for key, tensor in tensors.items() if key.startswith("own") or key in used}
+    edges += [Edge(None, f"n.{name}", f"own.{name}") for name in _NAMES]
+    for _ in range(draw(st.integers(0, 2))):
+        edges.append(Edge(*(draw(st.sampled_from(sets)).name for _ in range(2))))
+    return WeightSpec(axes, tensors, nodes=sets, edges=edges)
 
 
-@st.composite
-def draw_dims(draw, names, families):
-    """Dimensions that carry ``names``, closed under families: one is a sum, others are products."""
-    rest = list(draw(st.permutations(closed(names, families))))
-    dims = []
-    while rest:
-        count = draw(st.integers(1, len(rest)))
-        dims.append((tuple(rest[:count]),))
-        rest = rest[count:]
-    present = {name for dim in dims for name in dim[0]}
-    inner = [name for name in families if set(families[name]) <= present and name not in present]
-    terms = draw(st.lists(st.sampled_from([*inner, 2, 3]), min_size=1, max_size=3))
-    dims.insert(draw(st.integers(0, len(dims))), tuple((term,) for term in terms))
-    return tuple(dims)
+def _block(draw: DrawFn, source: NodeSet, target: NodeSet) -> list[tuple[str, str]]:
+    """Axes of a block between two node sets, each with the ends that it indexes."""
+    shared = [axis for axis in target.axes if axis in source.axes]
+    chosen = [(axis, "b") for axis in dict.fromkeys(shared) if draw(st.booleans())]
+    taken = [axis for axis, _ in chosen]
+    for nodes, end in ((target, "t"), (source, "s")):
+        chosen += [(axis, end) for axis in nodes.axes if axis not in taken and draw(st.booleans())]
+    return draw(st.permutations(chosen))
 
 
-@st.composite
-def draw_edge(draw, spec, ref, families):
-    """An edge for a block, and node sets that carry what its ends say."""
-    axes = [ref.block.axes[dim] for dim in ref.block.neuron_dims]
-    letters = draw(st.sampled_from(["t", "tsb"]))
-    ends = "".join(draw(st.sampled_from(letters)) for _ in axes)
-    sides = []
-    for side in ("tb", "sb"):
-        names = [axis for axis, end in zip(axes, ends, strict=True) if end in side]
-        inner = [name for name in names if name not in {o for other in names for o in families[other]}]
-        sides.append(closed(inner, families))
-    activation = st.sampled_from([None, "softmax"])
-    target = NodeSet(
-        f"{draw(st.sampled_from('pq'))}{ref.key.replace('[', '_').rstrip(']')}", sides[0], draw(activation)
-    )
-    source = NodeSet(f"s{ref.key.replace('[', '_').rstrip(']')}", sides[1], draw(activation))
-    if letters == "t":
-        return [target], Edge(None, target.name, ref.key, ends)
-    return [target, source], Edge(source.name, target.name, ref.key, ends)
+def _closed(names: list[str]) -> tuple[str, ...]:
+    """With ``a`` once where there is ``d``."""
+    return ("a", *(name for name in names if name != "a")) if "d" in names else tuple(names)
 
 
-@st.composite
-def random_topologies(draw, *, given=True):
-    """Specifications; ``given``: with node sets and edges of their own."""
-    axes = draw(draw_axes())
-    families = {axis.name: axis.family for axis in axes}
-    sizes = {axis.name: axis.size for axis in axes}
-    tensors = {"w0": TensorSpec.from_dims(draw(draw_dims(tuple(families), families)), sizes)}
-    for i in range(draw(st.integers(0, 3))):
-        names = draw(st.lists(st.sampled_from(sorted(families)), unique=True))
-        outer = {o for name in names for o in families[name]}
-        names = tuple(name for name in names if name not in outer)
-        tensors[f"w{i + 1}"] = TensorSpec.from_dims(draw(draw_dims(names, families)), sizes)
-    bare = WeightSpec(axes, tensors)
-    scalings = []
-    for axis in bare.hidden_axes if draw(st.booleans()) else ():
-        refs = [ref for ref in bare.blocks if axis.name in ref.block.axes]
-        if axis.scaling and refs:
-            exponents = []
-            for ref in refs:
-                dims = [i for i, name in enumerate(ref.block.axes) if name == axis.name]
-                for dim in dims:
-                    power = draw(st.sampled_from([1, -1] if axis.scaling == "linear" else [1, -1, 2]))
-                    exponents.append(Exponent(ref.key, power, dim if len(dims) > 1 else None))
-            scalings.append(Scaling(axis.name, axis.scaling, exponents))
-    nodes, edges = [NodeSet("one", ())], []
-    for ref in bare.blocks if given else ():
-        sets, edge = draw(draw_edge(bare, ref, families))
-        nodes += sets
-        edges += [edge, *([Edge("one", sets[0].name)] if draw(st.booleans()) else [])]
-    notes = [Note(axis.name, "sort in layers.2") for axis in axes if axis.kind == "fixed"]
-    return WeightSpec(axes, tensors, scalings, notes, nodes if given else (), edges)
+def _dims(names: list[str] | tuple[str, ...]) -> tuple[tuple[tuple[str, ...]], ...]:
+    return tuple(((name,),) for name in names)

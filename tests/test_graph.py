@@ -4,6 +4,7 @@ import pytest
 import torch
 from described_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from hypothesis import given, settings
+from random_topologies import random_topologies
 
 from wsl.graph import (
     ACTIVATIONS,
@@ -103,9 +104,15 @@ def assert_round_trips(spec: WeightSpec) -> None:
         assert all(torch.equal(back[name], weights[name][rows]) for name in weights)
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(spec=random_specs(max_size=4))
 def test_round_trips_are_exact(spec: WeightSpec) -> None:
+    assert_round_trips(spec)
+
+
+@settings(max_examples=30)
+@given(spec=random_topologies())
+def test_round_trips_of_any_topology_are_exact(spec: WeightSpec) -> None:
     assert_round_trips(spec)
 
 

@@ -5,11 +5,12 @@ import torch
 from described_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from encoder_suite import CNN, MLP, EncoderSuite, largest_difference
 from hypothesis import given, settings
+from random_topologies import random_topologies
 from torch import Tensor, nn
 
 import wsl
 from wsl.encoders import GraphMetanetwork
-from wsl.graph import GraphError
+from wsl.graph import GraphError, graph_layout
 from wsl.models import Siren, coordinate_grid
 from wsl.nn import EquivariantHead, InvariantHead, ProbeFeatures
 from wsl.spec import SpecError, WeightSpec
@@ -31,7 +32,7 @@ def assert_equals_sparse(spec: WeightSpec) -> None:
     assert largest_difference(encoder(weights), encoder.sparse()(weights)) < 1e-10
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(spec=random_specs(max_size=4))
 def test_equals_its_sparse_twin(spec: WeightSpec) -> None:
     assert_equals_sparse(spec)
@@ -48,6 +49,15 @@ def test_equals_its_sparse_twin_in_single_precision() -> None:
     twin = encoder.sparse()
     assert largest_difference(encoder(weights), twin(weights)) < 1e-5
     assert {id(p) for p in twin.parameters()} == {id(p) for p in encoder.parameters()}
+
+
+@settings(max_examples=25)
+@given(spec=random_topologies())
+def test_any_topology(spec: WeightSpec) -> None:
+    torch.manual_seed(0)
+    assert_equivariant(GraphMetanetwork(spec, channels=4, layers=2, frequencies=1).double(), spec, trials=1)
+    if not any(block.is_hyperedge for block in graph_layout(spec).edges):
+        assert_equals_sparse(spec)
 
 
 @pytest.mark.parametrize(("name", "key"), [("bias and gain", "slope"), ("unused", r"fc\.unused")])

@@ -91,7 +91,8 @@ class GraphBlock:
         for use in self.uses:
             taken = [end.groups[0] - first if end.groups else None for end in use.ends]
             free = [side for side in (0, 1) if side >= len(self.inner) and side not in taken]
-            if any(len(end.groups) > 1 for end in use.ends) or len(free) < taken.count(None):
+            overlap = len(taken) == 2 and taken[0] == taken[1] is not None
+            if overlap or any(len(end.groups) > 1 for end in use.ends) or len(free) < taken.count(None):
                 return None
             sides.append(tuple(free.pop(0) if side is None else side for side in taken))
         return tuple(sides) if len(self.inner) < 3 else None

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from wsl.graph._block import ROLES, GraphBlock
 from wsl.graph._ends import End, Use
@@ -18,6 +18,7 @@ def build_blocks(spec: WeightSpec) -> tuple[GraphBlock, ...]:
     for edge in spec.topology.edges:
         if edge.block is not None:
             edges[edge.block].append(edge)
+    sets = {nodes.name: nodes for nodes in spec.topology.nodes}
     seen: Counter[tuple[object, ...]] = Counter()
     blocks = []
     for ref in spec.blocks:
@@ -27,7 +28,7 @@ def build_blocks(spec: WeightSpec) -> tuple[GraphBlock, ...]:
         places = places or {(role,)}
         occurrence = max(seen[place] for place in places)
         seen.update({place: occurrence + 1 - seen[place] for place in places})
-        blocks.append(_build_block(spec, ref, edges[ref.key], role, occurrence))
+        blocks.append(_build_block(spec, ref, edges[ref.key], sets, role, occurrence))
     return tuple(blocks)
 
 
@@ -42,9 +43,13 @@ def build_identities(spec: WeightSpec) -> tuple[Use, ...]:
 
 
 def _build_block(
-    spec: WeightSpec, ref: BlockRef, edges: Sequence[Edge], role: str, occurrence: int
+    spec: WeightSpec,
+    ref: BlockRef,
+    edges: Sequence[Edge],
+    sets: Mapping[str, NodeSet],
+    role: str,
+    occurrence: int,
 ) -> GraphBlock:
-    sets = {nodes.name: nodes for nodes in spec.topology.nodes}
     neurons = ref.block.neuron_dims
     axes = [ref.block.axes[dim] for dim in neurons]
     covers = []
