@@ -5,14 +5,15 @@ import itertools
 import re
 
 import pytest
+from described_topologies import described_topologies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
 from matplotlib.patches import FancyBboxPatch
-from random_topologies import random_topologies
 
 from wsl.graph import GraphError, draw
 from wsl.graph._arrange import Arrow, arrange, lanes
+from wsl.graph._canvas import join_keys, join_modules
 from wsl.graph._drawing_neurons import connections
 from wsl.graph._drawing_summary import draw_summary
 from wsl.spec import WeightSpec
@@ -120,7 +121,7 @@ def test_boxes_lie_apart_on_the_page(spec):
 
 
 @settings(max_examples=60)
-@given(st.one_of(random_topologies(), random_topologies(given=False), random_specs()))
+@given(st.one_of(described_topologies(), described_topologies(given=False), random_specs()))
 def test_arrows_point_onwards_unless_they_close_a_cycle(spec):
     found = arrange(spec)
     layer_of = found.layer_of()
@@ -139,12 +140,21 @@ def test_arrows_point_onwards_unless_they_close_a_cycle(spec):
 
 
 @settings(max_examples=8, deadline=None)
-@given(spec=st.one_of(random_topologies(), random_specs()))
+@given(spec=st.one_of(described_topologies(), random_specs()))
 def test_any_specification_with_neurons_can_be_drawn(tmp_path_factory, spec):
     folder = tmp_path_factory.mktemp("drawn")
     if spec.topology.nodes:
         assert draw(spec, folder / "any.svg").stat().st_size > 500
         assert draw_summary(spec, arrange(spec)).get_size_inches().min() > 0.4
+
+
+def test_names_in_short():
+    lines = "axes a: 2 hidden  b: 3 hidden\nbn.weight (a + b)\nbn.bias (a + b)\nfc.weight a b\nfc.bias a\nz a"
+    spec = WeightSpec.parse(lines)
+    assert join_keys(["w[0]", "v", "w[2]"]) == ["w[0,2]", "v"]
+    assert join_modules(spec, ["bn.weight[1]", "fc.bias", "bn.bias[1]", "z"]) == ["bn.*[1]", "fc.bias", "z"]
+    assert join_modules(spec, ["bn.weight[1]", "bn.bias[0]"]) == ["bn.weight[1]", "bn.bias[0]"]
+    assert join_modules(spec, ["fc.weight", "fc.bias"]) == ["fc.*"]
 
 
 def test_layers_of_a_loop():

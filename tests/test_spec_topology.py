@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from described_modules import MODULES
+from described_topologies import described_topologies
 from hypothesis import given, settings
-from random_topologies import random_topologies
 
 from wsl.spec import Axis, Edge, Exponent, NodeSet, Scaling, SpecError, WeightSpec, edge_ends, stored_dims
 
@@ -27,7 +27,7 @@ SQUARE = "axes a: 2 hidden tanh sign  b: 3 hidden\nw (a a) a\nv b"
 
 
 @settings(max_examples=150)
-@given(random_topologies())
+@given(described_topologies())
 def test_round_trips(spec):
     for back in (
         WeightSpec.parse(str(spec)),
@@ -44,7 +44,7 @@ def test_round_trips(spec):
 
 
 @settings(max_examples=150)
-@given(random_topologies(given=False))
+@given(described_topologies(given=False))
 def test_the_default_topology_is_a_topology(spec):
     assert (spec.nodes, spec.edges) == ((), ())
     nodes, edges = spec.topology.nodes, spec.topology.edges
@@ -60,7 +60,7 @@ def test_the_default_topology_is_a_topology(spec):
 
 
 @settings(max_examples=100)
-@given(random_topologies())
+@given(described_topologies())
 def test_every_dimension_has_a_story(spec):
     for name, tensor in spec.tensors.items():
         for dim in range(len(tensor.dims)):

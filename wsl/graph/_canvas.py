@@ -19,6 +19,7 @@ FAINT = "#8a8a8a"
 FORWARD = "#5a6470"
 BACKWARD = "#b5532d"
 _INDEXED = re.compile(r"(.+)\[(\d+)\]")
+_NAMED = re.compile(r"(?P<name>.+?)(?P<part>(\[[\d,]+\])?)")
 _COLORS = (
     "#4c78a8", "#f2a33a", "#54a06b", "#d1605e", "#8e6bb0", "#3aa6a6", "#c97ba3", "#8d6f4f", "#a3a33d",
 )  # fmt: skip
@@ -90,10 +91,14 @@ def join_keys(keys: Iterable[str]) -> list[str]:
 
 
 def join_modules(spec: WeightSpec, keys: Iterable[str]) -> list[str]:
-    """Block keys in short, with ``bn1.*`` for all tensors of a module that has several."""
-    joined: list[str] = []
-    for key in (listed := join_keys(keys)):
-        module = key.rpartition(".")[0]
-        tensors = {name for name in spec.tensors if name.rpartition(".")[0] == module}
-        joined.append(f"{module}.*" if module and len(tensors) > 1 and tensors <= set(listed) else key)
+    """Block keys in short, with ``bn1.*`` or ``bn1.*[0]`` for all tensors of a module that has several."""
+    listed = {
+        key: (match["name"], match["part"]) for key in join_keys(keys) if (match := _NAMED.fullmatch(key))
+    }
+    joined = []
+    for key, (name, part) in listed.items():
+        module = name.rpartition(".")[0]
+        tensors = {(other, part) for other in spec.tensors if other.rpartition(".")[0] == module}
+        whole = module and len(tensors) > 1 and tensors <= set(listed.values())
+        joined.append(f"{module}.*{part}" if whole else key)
     return list(dict.fromkeys(joined))

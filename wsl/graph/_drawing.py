@@ -11,15 +11,15 @@ from wsl.graph._drawing_summary import draw_summary
 from wsl.spec import WeightSpec
 
 _FORMATS = (".svg", ".png")
-_MOST_NEURONS = 300
-_MOST_LAYERS = 16
+_MOST = (300, 24, 16)
 
 
 def draw(spec: WeightSpec, path: str | Path) -> Path:
     """Draw the computational graph of ``spec.topology``.
 
-    Up to 300 neurons in up to 16 layers are drawn one by one, with their connections; of larger networks each
-    node set is a box that names the tensors that make it and belong to it, with an arrow for each connection.
+    Up to 300 neurons in up to 24 node sets and 16 layers are drawn one by one, with their connections. Of
+    larger networks each node set is a box that names the tensors that make it and belong to it, with an arrow
+    for each connection.
 
     Args:
         path: the picture to write, ``.svg`` or ``.png``.
@@ -39,7 +39,8 @@ def draw(spec: WeightSpec, path: str | Path) -> Path:
             "the specification has no node sets: no tensor carries an axis, so there is no graph."
         )
     sizes = {node.name: math.prod(spec.axes[axis].size for axis in node.axes) for node in spec.topology.nodes}
-    small = sum(sizes.values()) <= _MOST_NEURONS and len(arrangement.layers) <= _MOST_LAYERS
+    counts = (sum(sizes.values()), len(sizes), len(arrangement.layers))
+    small = all(count <= most for count, most in zip(counts, _MOST, strict=True))
     figure = (draw_neurons if small else draw_summary)(spec, arrangement)
     save(figure, path)
     return path

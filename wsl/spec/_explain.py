@@ -58,7 +58,9 @@ def _axis_story(spec: "WeightSpec", axis: Axis) -> Iterator[str]:
                 yield from _item(f"  {scaling.kind}", map(str, scaling.exponents), " ")
     sets = [node for node in spec.topology.nodes if axis.name in node.axes]
     for node in sets:
-        yield from _node_story(spec, node)
+        if node.axes[-1] == axis.name:
+            yield from _node_story(spec, node)
+    yield from _item("crossed with others in node sets", (n.name for n in sets if n.axes[-1] != axis.name))
     connected = {edge.block for edge in spec.topology.edges}
     elsewhere = [key for key, _, block in spec.blocks if axis.name in block.axes and key not in connected]
     yield from _item("in tensors that no edge has", elsewhere)
