@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from wsl.trace._axes import AxisVariable, size_of
+from wsl.trace._axes import AxisVariable, Dim, resolve
 from wsl.trace._cells import DimCell, dim_cells
 from wsl.trace._facts import Value
 from wsl.trace._naming import AxisNames, Expansion
 
 CellKey = tuple[int, ...]
 AxisTuple = tuple[str, ...]
+Ranges = tuple[tuple[int, int], ...]
 
 
 class NeuronCell(NamedTuple):
@@ -32,15 +35,31 @@ class NeuronCell(NamedTuple):
     neurons: tuple[AxisVariable, ...]
 
 
-class Layout(NamedTuple):
-    """The neuron cells of one value; ``counted`` tells which dims have neurons."""
+class Layout:
+    """The neuron cells of all values with the same dims.
 
-    counted: tuple[bool, ...]
-    cells: dict[CellKey, NeuronCell]
+    Args:
+        ranges: for every dim the start and stop of its terms; one range where terms differ in positions only.
+        cells: by the index of the term along every dim.
+    """
 
-    def reduce(self, key: CellKey) -> CellKey:
-        """The key of the neuron cell that holds the cell ``key``."""
-        return tuple(i if counted else 0 for i, counted in zip(key, self.counted, strict=True))
+    __slots__ = ("cells", "ranges")
+
+    def __init__(self, ranges: tuple[Ranges, ...], cells: dict[CellKey, NeuronCell]) -> None:
+        self.ranges = ranges
+        self.cells = cells
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dims."""
+        return tuple(ranges[-1][1] for ranges in self.ranges)
+
+    def key_at(self, indices: Iterable[tuple[int, int]]) -> CellKey:
+        """The key of the neuron cell that holds these ranges."""
+        return tuple(
+            next(i for i, (_, stop) in enumerate(ranges) if start < stop)
+            for (start, _), ranges in zip(indices, self.ranges, strict=True)
+        )
 
 
 class Layouts:
@@ -67,13 +86,19 @@ class Layouts:
         self._heads: dict[AxisVariable, str] = {}
         for product, name in sorted(self._products.items(), key=lambda item: len(item[0])):
             self._heads.setdefault(product[0], name)
-        self._layouts: dict[int, tuple[Value, Layout]] = {}
+        self._by_value: dict[int, tuple[Value, Layout]] = {}
+        self._by_dims: dict[tuple[Dim, ...], Layout] = {}
 
     def __getitem__(self, value: Value) -> Layout:
-        known = self._layouts.get(id(value))
-        if known is None:
-            known = self._layouts[id(value)] = (value, self._lay_out(value))
-        return known[1]
+        known = self._by_value.get(id(value))
+        if known is not None:
+            return known[1]
+        dims = tuple(map(resolve, value.dims))
+        layout = self._by_dims.get(dims)
+        if layout is None:
+            layout = self._by_dims[dims] = self._lay_out(dims)
+        self._by_value[id(value)] = value, layout
+        return layout
 
     def names(self, term: DimCell) -> tuple[str | None, ...]:
         """The name of the axis that begins at each leaf of a term; ``None`` for positions.
@@ -90,26 +115,26 @@ class Layouts:
                 found[i - 1] = None  # two parts of one axis
         return tuple(found)
 
-    def _is_counted(self, dim: list[tuple[str | None, ...]]) -> bool:
+    def _are_neurons(self, dim: list[tuple[str | None, ...]]) -> bool:
         """Whether the terms of a dim are different neurons, not positions or parts of one fixed axis."""
         found = {name for names in dim for name in names} - {None}
         return bool(found) and not (len(found) == 1 and found <= self._sums)
 
-    def _lay_out(self, value: Value) -> Layout:
-        terms = [dim_cells(dim) for dim in value.dims]
+    def _lay_out(self, dims: tuple[Dim, ...]) -> Layout:
+        terms = [dim_cells(dim) for dim in dims]
         named = [[self.names(term) for term in dim] for dim in terms]
-        counted = tuple(self._is_counted(dim) for dim in named)
-        keys: list[CellKey] = [()]
-        for dim, counts in zip(terms, counted, strict=True):
-            keys = [(*key, i) for key in keys for i in (range(len(dim)) if counts else (0,))]
+        ranges = tuple(
+            tuple((term.start, term.stop) for term in dim)
+            if self._are_neurons(names)
+            else ((0, dim[-1].stop),)
+            for dim, names in zip(terms, named, strict=True)
+        )
         cells = {}
-        for key in keys:
+        for key in itertools.product(*(range(len(parts)) for parts in ranges)):
             chosen = tuple(dim[i] for dim, i in zip(terms, key, strict=True))
             names = tuple(dim[i] for dim, i in zip(named, key, strict=True))
-            entries = math.prod(
-                term.stop - term.start if counts else size_of(dim)
-                for term, counts, dim in zip(chosen, counted, value.dims, strict=True)
-            )
+            bounds = [parts[i] for parts, i in zip(ranges, key, strict=True)]
+            entries = math.prod(stop - start for start, stop in bounds)
             axes = tuple(name for dim in names for name in dim if name is not None)
             neurons = tuple(
                 leaf
@@ -118,7 +143,7 @@ class Layouts:
                 if name is not None
             )
             cells[key] = NeuronCell(axes, chosen, names, entries, neurons)
-        return Layout(counted, cells)
+        return Layout(ranges, cells)
 
 
 def _significant(leaves: tuple[AxisVariable, ...]) -> tuple[AxisVariable, ...]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from wsl.trace._cells import cells
 from wsl.trace._facts import (
     Add,
     Apply,
@@ -19,13 +17,12 @@ from wsl.trace._facts import (
     operands_of,
     values_of,
 )
-from wsl.trace._joint import Part, joint_cells
 from wsl.trace._topology_build import Builder
-from wsl.trace._topology_cells import CellKey, Layout, Layouts
+from wsl.trace._topology_cells import CellKey, Layouts
+from wsl.trace._topology_joint import Joints
 from wsl.trace._topology_nodes import Node
 from wsl.trace._topology_relations import (
     Content,
-    Labels,
     Plain,
     Term,
     depend,
@@ -38,7 +35,6 @@ from wsl.trace._topology_weights import Weave, regrouped, weave
 
 Where = tuple[int, CellKey]
 _CONSTANT = {"zero": Plain.ZERO, "constant": Plain.CONSTANT, "input": Plain.INPUT}
-_PAIR_LIMIT = 4096
 
 
 class Flow:
@@ -63,6 +59,7 @@ class Flow:
         outputs: Collection[int],
     ) -> None:
         self.layouts = layouts
+        self._joints = Joints(layouts)
         self.builder = builder
         self._contents: dict[Where, Content] = dict(contents)
         self._storages = storages
@@ -166,43 +163,31 @@ class Flow:
 
     def _related(self, fact: Multiply | Add | Apply) -> dict[CellKey, Content]:
         """The contents of the output of a labelled fact."""
-        operands = operands_of(fact)
-        layouts = [self.layouts[operand.value] for operand in operands]
-        together: dict[CellKey, dict[tuple[CellKey, ...], None]] = {}
-        joint = joint_cells(operands)
-        if joint is None:
-            every = itertools.islice(itertools.product(*(layout.cells for layout in layouts)), _PAIR_LIMIT)
-            for *inputs, out in every:
-                together.setdefault(out, {})[tuple(inputs)] = None
-        else:
-            for parts in joint:
-                *inputs, out = [
-                    layout.reduce(_key(part)) for layout, part in zip(layouts, parts, strict=True)
-                ]
-                together.setdefault(out, {})[tuple(inputs)] = None
-        labels = Labels(fact)
-        found = {}
-        for out, combinations in together.items():
-            terms = (
+        *operands, out = (operand.value for operand in operands_of(fact))
+        cells = [self.layouts[value].cells for value in operands]
+        labels, entering = self._joints.joint(fact)
+        return {
+            key: relate(
+                self.builder,
+                fact,
+                labels,
+                self.layouts[out].cells[key],
                 [
-                    Term(p, self.content(operands[p].value, key), layouts[p].cells[key])
-                    for p, key in enumerate(keys)
-                ]
-                for keys in combinations
+                    [
+                        Term(p, self.content(value, k), cells[p][k])
+                        for p, (value, k) in enumerate(zip(operands, keys, strict=True))
+                    ]
+                    for keys in combinations
+                ],
             )
-            found[out] = relate(self.builder, fact, labels, layouts[-1].cells[out], terms)
-        return found
+            for key, combinations in entering.items()
+        }
 
     def _paired(self, fact: Fact, source: Value, target: Value) -> dict[CellKey, Content]:
         """The contents of a view, a part or a whole of ``source``."""
         before, after = self.layouts[source], self.layouts[target]
-        pairs = (
-            _viewed(before, after)
-            if isinstance(fact, Rearrange)
-            else ((before.reduce(x), after.reduce(y)) for x, y in _pairs(fact, source, target))
-        )
         found: dict[CellKey, dict[Content, None]] = {}
-        for a, b in dict.fromkeys(pairs):
+        for a, b in self._joints.pairs(fact, source, target):
             content = self.content(source, a)
             if isinstance(content, Weave):
                 content = weave(
@@ -267,40 +252,3 @@ class Flow:
                     owned = content in self.builder.nodes[start:]
                     content = depend(self.builder, cell, content, terms, owned=owned)
                     self._contents[id(value), key] = content
-
-
-def _pairs(fact: Fact, source: Value, target: Value) -> Iterator[tuple[CellKey, CellKey]]:
-    """The keys of cells of two values that share entries."""
-    if isinstance(fact, (Multiply, Add, Apply)):
-        operands = operands_of(fact)
-        turned = operands[0].value is not source
-        for parts in joint_cells(operands) or ():
-            first, second = (_key(part) for part in parts)
-            yield (second, first) if turned else (first, second)
-        return
-    if isinstance(fact, Cut):
-        shift = fact.start if source is fact.part else -fact.start
-        after = list(cells(target))
-        for a in cells(source):
-            ranges = [
-                (x + shift, y + shift) if i == fact.dim else (x, y) for i, (x, y) in enumerate(a.ranges)
-            ]
-            for b in after:
-                if all(x[0] < y[1] and y[0] < x[1] for x, y in zip(ranges, b.ranges, strict=True)):
-                    yield a.key, b.key
-
-
-def _viewed(before: Layout, after: Layout) -> Iterator[tuple[CellKey, CellKey]]:
-    """The keys of neuron cells of a value and a view of it that share entries: those of the same leaves."""
-    if [cell.neurons for cell in before.cells.values()] == [cell.neurons for cell in after.cells.values()]:
-        yield from zip(before.cells, after.cells, strict=True)
-        return
-    for a, first in before.cells.items():
-        alike = [b for b, second in after.cells.items() if second.neurons == first.neurons]
-        yield from ((a, b) for b in alike or after.cells)
-
-
-def _key(part: Part) -> CellKey:
-    key = part.variable[1]
-    assert isinstance(key, tuple)
-    return key

@@ -119,12 +119,15 @@ class Node:
 
 def settle(nodes: Iterable[Node]) -> list[Node]:
     """The roots in order, with edges that name roots."""
-    roots = sorted({node.root for node in nodes}, key=lambda node: node.order)
+    roots = sorted(dict.fromkeys(node.root for node in nodes), key=lambda node: node.order)
     for root in roots:
-        root.entries = dict.fromkeys(
-            entry._replace(source=entry.source.root) if entry.source else entry for entry in root.entries
-        )
+        root.entries = dict.fromkeys(map(_settled, root.entries))
     return roots
+
+
+def _settled(entry: Entry) -> Entry:
+    moved = entry.source is not None and entry.source.parent is not None
+    return entry._replace(source=entry.source.root) if moved and entry.source else entry
 
 
 def consumers_of(nodes: Iterable[Node]) -> dict[Node, list[tuple[Node, Entry]]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from wsl.trace._axes import size_of
-from wsl.trace._facts import Add, Apply, Multiply, operands_of
+from wsl.trace._facts import Add, Apply, Multiply
 from wsl.trace._topology_build import Builder, Letters
 from wsl.trace._topology_cells import AxisTuple, NeuronCell
 from wsl.trace._topology_nodes import Kind, Node
@@ -34,20 +33,24 @@ class Term(NamedTuple):
 
 
 class Labels:
-    """Which dims of the operands and the output of a fact are indexed together."""
+    """Which dims of the operands and the output of a fact are indexed together.
 
-    def __init__(self, fact: Multiply | Add | Apply) -> None:
-        operands = operands_of(fact)
-        sizes: dict[object, int] = {}
-        for value, labels in operands:
-            for label, dim in zip(labels, value.dims, strict=True):
-                sizes[label] = max(sizes.get(label, 1), size_of(dim))
+    Args:
+        shapes: of operands and output.
+        labels: of their dims; those of size 1 that are broadcast lose theirs.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], labels: Sequence[tuple[Hashable, ...]]) -> None:
+        sizes: dict[Hashable, int] = {}
+        for shape, own in zip(shapes, labels, strict=True):
+            for label, size in zip(own, shape, strict=True):
+                sizes[label] = max(sizes.get(label, 1), size)
         *self.operands, self.out = [
             tuple(
-                label if label is not None and size_of(dim) == sizes[label] else None
-                for label, dim in zip(labels, value.dims, strict=True)
+                label if label is not None and size == sizes[label] else None
+                for label, size in zip(own, shape, strict=True)
             )
-            for value, labels in operands
+            for shape, own in zip(shapes, labels, strict=True)
         ]
         self.aligned = [
             {
@@ -98,7 +101,7 @@ _NORMS = {
     "_fused_rms_norm": "rms_norm",
     "rms_norm": "rms_norm",
 }
-_SHIFTS = ("add", "sub", "rsub")
+_KEEPING = ("add", "sub", "rsub", "masked_fill", "where", "nan_to_num")  # with a number, or a mask
 
 
 def relate(
@@ -273,7 +276,7 @@ def _apply(builder: Builder, fact: Apply, labels: Labels, cell: NeuronCell, part
         return _attach(builder, _gather(builder, "apply", cell, terms, name), labels, weighted)
     if weighted:
         return _attach(builder, _gather(builder, "sum", cell, terms), labels, weighted)
-    if mixing or builder.operator in _SHIFTS:
+    if mixing or builder.operator in _KEEPING:
         return pass_on(builder, cell, terms)
     return _gather(builder, "function", cell, terms)
 

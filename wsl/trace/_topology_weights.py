@@ -60,7 +60,9 @@ def state_weaves(
         for i, block in enumerate(tensor.blocks):
             key = name if len(tensor.blocks) == 1 else f"{name}[{i}]"
             stored = stored_dims(tensor, block)
-            for reduced in dict.fromkeys(layout.reduce(cell.key) for cell in every if _overlap(cell, block)):
+            for reduced in dict.fromkeys(
+                layout.key_at(cell.ranges) for cell in every if _overlap(cell, block)
+            ):
                 strand = _strand(key, block, stored, layout.cells[reduced])
                 found.setdefault((id(value), reduced), []).append(strand)
     return {where: weave(strands) for where, strands in found.items()}
