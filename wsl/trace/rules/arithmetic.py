@@ -14,7 +14,7 @@ from wsl.trace.rules._laws import Law, apply_law, assign_broadcast, combine, ent
 
 _ENTANGLED = (
     "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "atan2", "fmod",
-    "remainder", "floor_divide", "logaddexp", "logaddexp2", "xlogy", "isclose", "hypot", "copysign",
+    "remainder", "floor_divide", "logaddexp", "logaddexp2", "xlogy", "hypot", "copysign",
     "nextafter", "heaviside",
 )  # fmt: skip
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")

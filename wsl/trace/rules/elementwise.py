@@ -27,7 +27,6 @@ _FUNCTIONS: dict[str, Law] = {
     "sqrt": Law(0.5),
     "rsqrt": Law(-0.5),
     "reciprocal": Law(-1, "odd"),
-    "square": Law(2, "even"),
     **dict.fromkeys(("angle", "signbit"), Law(0)),
     **dict.fromkeys(("i0", "special_i0e"), Law(parity="even")),
     **dict.fromkeys(("round", "trunc", "frac"), Law(parity="odd")),
@@ -35,16 +34,15 @@ _FUNCTIONS: dict[str, Law] = {
     **dict.fromkeys(
         (
             "exp2", "expm1", "log", "log2", "log10", "log1p", "floor", "ceil", "logit", "erfc",
-            "acos", "acosh", "isnan", "isinf", "isfinite", "logical_not", "bitwise_not", "lgamma",
+            "acos", "acosh", "isnan", "isinf", "logical_not", "bitwise_not", "lgamma",
             "digamma", "nan_to_num", "special_erfcx", "special_ndtri", "special_log_ndtr",
         ),
         Law(),
     ),
 }  # fmt: skip
 _LINEAR = (
-    "clone", "alias", "detach", "lift_fresh", "lift_fresh_copy", "_to_copy", "to", "contiguous", "neg",
-    "positive", "conj", "_conj", "conj_physical", "_conj_physical", "_neg_view", "resolve_conj",
-    "resolve_neg", "alias_copy", "detach_copy", "dropout",
+    "clone", "alias", "detach", "lift_fresh", "lift_fresh_copy", "_to_copy", "neg", "_conj",
+    "_conj_physical", "_neg_view", "alias_copy", "detach_copy",
 )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys((*_ZEROS, *_FILLS), _fill),
     **dict.fromkeys(_SEQUENCES, _sequence),
     **dict.fromkeys(("zero", "fill"), _overwrite),
-    **dict.fromkeys(("is_same_size", "is_pinned", "sym_size", "sym_stride", "sym_numel"), _look),
+    **dict.fromkeys(("is_same_size", "is_pinned"), _look),
     "equal": _compare,
     "_local_scalar_dense": _read_number,
 }

@@ -126,8 +126,6 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         (
             "native_batch_norm",
-            "cudnn_batch_norm",
-            "miopen_batch_norm",
             "_native_batch_norm_legit",
             "_native_batch_norm_legit_no_training",
             "_batch_norm_no_update",

@@ -19,7 +19,7 @@ _SCANS: dict[str, Law | None] = {
     "cummax": Law(1),
     "cummin": Law(1),
 }
-_SORTED = ("sort", "topk", "argsort")
+_SORTED = ("sort", "topk")
 
 
 def _scan(trace: Recorder, call: Call) -> None:

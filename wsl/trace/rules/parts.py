@@ -45,6 +45,11 @@ def _every(trace: Recorder, x: Value, dim: int, length: int) -> Value:
     return out
 
 
+def _empty(trace: Recorder, tensor: Tensor) -> None:
+    """A part without entries: it has dims of its own, which a concatenation leaves out."""
+    trace.assign(tensor, trace.fixed(tensor.shape))
+
+
 def _slice(trace: Recorder, call: Call) -> None:
     tensor, length = call["self"], call.out.shape[call["dim"]]
     dim = call["dim"] % tensor.dim()
@@ -52,7 +57,7 @@ def _slice(trace: Recorder, call: Call) -> None:
     start = call["start"] or 0
     start = min(max(start + size if start < 0 else start, 0), size)
     if length == 0:
-        raise Unsupported
+        return _empty(trace, call.out)
     stack = trace.values.get_stack(tensor)
     if stack is not None and stack.dim == dim:
         kept = stack.slices[start : start + (length - 1) * step + 1 : step]
@@ -70,23 +75,25 @@ def _slice(trace: Recorder, call: Call) -> None:
 
 def _split(trace: Recorder, call: Call) -> None:
     dim = call["dim"] % call["self"].dim()
-    sizes = [tensor.shape[dim] for tensor in call.outs]
-    if 0 in sizes:
-        raise Unsupported
+    outs = [tensor for tensor in call.outs if tensor.shape[dim]]
+    sizes = [tensor.shape[dim] for tensor in outs]
+    for tensor in call.outs:
+        if not tensor.shape[dim]:
+            _empty(trace, tensor)
     stack = trace.values.get_stack(call["self"])
     if stack is None:
         x = trace.value(call["self"])
         if len(sizes) > 1:
             trace.sites.index(x.dims[dim])
-        for tensor, part in zip(call.outs, _ranges(trace, x, dim, sizes), strict=True):
+        for tensor, part in zip(outs, _ranges(trace, x, dim, sizes), strict=True):
             trace.values.set(tensor, part)
     elif dim == stack.dim:
-        for tensor, start in zip(call.outs, accumulate(sizes, initial=0), strict=False):
+        for tensor, start in zip(outs, accumulate(sizes, initial=0), strict=False):
             kept = stack.slices[start : start + tensor.shape[dim]]
             trace.values.set_stack(tensor, Stack(dim, kept, stack.site))
     else:
         parts = [_ranges(trace, x, dim - (dim > stack.dim), sizes) for x in stack.slices]
-        for tensor, slices in zip(call.outs, zip(*parts, strict=True), strict=True):
+        for tensor, slices in zip(outs, zip(*parts, strict=True), strict=True):
             trace.values.set_stack(tensor, Stack(stack.dim, slices, stack.site))
 
 

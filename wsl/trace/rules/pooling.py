@@ -9,7 +9,7 @@ from wsl.trace._facts import Operand
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule
 
-_WINDOWS = {f"avg_pool{rank}d": rank for rank in (1, 2, 3)}
+_WINDOWS = {f"avg_pool{rank}d": rank for rank in (2, 3)}
 _RANKS = {
     **{f"_adaptive_avg_pool{rank}d": rank for rank in (2, 3)},
     **{f"{kind}_pad{rank}d": rank for kind in ("reflection", "replication") for rank in (1, 2, 3)},

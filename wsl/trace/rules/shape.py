@@ -181,7 +181,7 @@ def _repeat(trace: Recorder, call: Call) -> None:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("view", "_unsafe_view", "reshape", "_reshape_alias", "view_copy"), _view),
-    **dict.fromkeys(("transpose", "t", "swapaxes", "transpose_copy", "t_copy"), _transpose),
+    **dict.fromkeys(("transpose", "t", "transpose_copy", "t_copy"), _transpose),
     **dict.fromkeys(("permute", "permute_copy"), _permute),
     **dict.fromkeys(("unsqueeze", "unsqueeze_copy"), _unsqueeze),
     **dict.fromkeys(("squeeze", "squeeze_copy"), _squeeze),
