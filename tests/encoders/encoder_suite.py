@@ -55,8 +55,8 @@ TRANSFORMER = WeightSpec.parse(
     fc.scale       k _   _=2
     back.weight    c k
     temperature    _   _=2
-    nodes  x: x   c: c   q: (h d)   k: (h d)   p: h softmax   v: (h d)   o: (h d)   c.2: c   k.2: k gelu
-    nodes  c.3: c   y: x
+    nodes  x: x   c: c layer_norm   q: (h d)   k: (h d)   p: h softmax   v: (h d)   o: (h d)   c.2: c
+    nodes  k.2: k gelu   c.3: c   y: x
     edge:  x c embed.weight
     edge:  - c norm.weight
     edge:  - c norm.bias

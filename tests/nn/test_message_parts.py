@@ -10,7 +10,7 @@ from wsl.graph import graph_layout
 from wsl.nn import EquivariantHead, GaussianFourierFeatures, InvariantHead
 from wsl.nn._embedding import BlockEmbedding, PositionGains
 from wsl.nn._linear_messages import matrix_messages, tensor_messages
-from wsl.nn._positions import neuron_features, position_features
+from wsl.nn._positions import neuron_features, operator_features, position_features
 from wsl.spec import WeightSpec
 
 SPEC = WeightSpec.parse(
@@ -135,3 +135,21 @@ def test_equivariant_head_starts_small_and_fits_the_weights() -> None:
     update = EquivariantHead(SPEC, 4)(features)
     assert SPEC.check_weights(update) == 2
     assert all(0 < tensor.abs().max() < 0.1 for tensor in update.values())
+
+
+def test_activations_tell_nodes_apart() -> None:
+    text = (
+        "axes h: 2 hidden  k: 3 hidden  x: 2 input\na.weight h x\nb.weight k h\nnodes x: x  h: h {}  k: k {}"
+    )
+    text += "\nedge: x h a.weight\nedge: h k b.weight"
+    plain, rare = (
+        graph_layout(WeightSpec.parse(text.format(*words)))
+        for words in (("relu", "tanh"), ("exp", "product"))
+    )
+    like = (torch.float32, torch.device("cpu"))
+    assert operator_features(plain, *like) is None
+    rows = operator_features(rare, *like)
+    assert rows is not None and rows.sum(1).tolist() == [0] * 2 + [1] * 5
+    assert rows[2:].unique(dim=0).shape[0] == 2
+    common = neuron_features(plain, *like)
+    assert (common[2] != common[4]).any() and common.shape == neuron_features(rare, *like).shape

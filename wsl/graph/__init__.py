@@ -5,7 +5,7 @@ from wsl.graph._computational import ComputationalGraph, GraphError
 from wsl.graph._drawing import draw
 from wsl.graph._ends import End, Use
 from wsl.graph._layout import GraphLayout, graph_layout
-from wsl.graph._tables import ACTIVATIONS, EDGE_KINDS, GraphTables, graph_tables
+from wsl.graph._tables import ACTIVATIONS, EDGE_KINDS, GraphTables, activation_index, graph_tables
 
 __all__ = [
     "ACTIVATIONS",
@@ -18,6 +18,7 @@ __all__ = [
     "GraphLayout",
     "GraphTables",
     "Use",
+    "activation_index",
     "draw",
     "graph_layout",
     "graph_tables",

@@ -11,10 +11,12 @@ from torch import Tensor
 from wsl.graph._block import GraphBlock
 from wsl.graph._ends import End, Use
 from wsl.graph._layout import GraphLayout
+from wsl.spec import NodeSet
 
 ACTIVATIONS = (
     None, "relu", "leaky_relu", "elu", "gelu", "silu", "softplus", "sigmoid", "tanh", "sin", "softmax",
-    "other",
+    "product", "layer_norm", "rms_norm", "group_norm", "batch_norm", "exp", "log", "cos", "pow", "hardtanh",
+    "hardswish", "hardsigmoid", "mish", "selu", "prelu", "other",
 )  # fmt: skip
 EDGE_KINDS = ("weight", "identity", "hyperedge")
 
@@ -131,6 +133,11 @@ def graph_tables(layout: GraphLayout) -> GraphTables:
     )
 
 
+def activation_index(nodes: NodeSet) -> int:
+    """Index of a node set's activation in ``ACTIVATIONS``."""
+    return ACTIVATIONS.index(nodes.activation if nodes.activation in ACTIVATIONS else "other")
+
+
 def use_edges(layout: GraphLayout, block: GraphBlock | None, use: Use) -> tuple[Tensor, Tensor, Tensor]:
     """Sources, targets and entries of the block (``None``: identity edges) of all edges of one use.
 
@@ -165,10 +172,9 @@ def _node_columns(layout: GraphLayout, extra: list[int]) -> dict[str, Tensor]:
     """What is known of every node; ``extra`` says how many entries every hyperedge block has."""
     types, activations, layers = [], [], []
     for i, nodes in enumerate(layout.spec.topology.nodes):
-        activation = nodes.activation if nodes.activation in ACTIVATIONS else "other"
         depth = layout.depths[nodes.name][0]
         types.append(i)
-        activations.append(ACTIVATIONS.index(activation))
+        activations.append(activation_index(nodes))
         layers.append(-1 if depth is None else depth)
     count = len(types)
     sizes = torch.tensor([*layout.sizes.values(), *extra], dtype=torch.long)

@@ -9,7 +9,14 @@ from torch import Tensor, nn
 
 from wsl.graph import ROLES, GraphBlock, GraphLayout
 from wsl.nn._fourier import GaussianFourierFeatures
-from wsl.nn._positions import NEURON_FEATURES, POSITION_FEATURES, neuron_features, position_features
+from wsl.nn._positions import (
+    NEURON_FEATURES,
+    OPERATORS,
+    POSITION_FEATURES,
+    neuron_features,
+    operator_features,
+    position_features,
+)
 
 
 class GraphState(NamedTuple):
@@ -105,6 +112,8 @@ class WeightEmbedding(nn.Module):
         self.given = nn.Linear(node_features, channels) if node_features else None
         self.norm = nn.LayerNorm(channels)
         self.gains = PositionGains(channels)
+        # Not drawn: networks without such activations start from the same parameters.
+        self.operators = nn.Parameter(torch.zeros(OPERATORS, channels))
 
     def forward(
         self, layout: GraphLayout, blocks: Mapping[str, Tensor], node_features: Mapping[str, Tensor]
@@ -115,6 +124,8 @@ class WeightEmbedding(nn.Module):
             block.key: self.edges(block, self.fourier(blocks[block.key])).relu_() for block in layout.edges
         }
         nodes = self.neurons(neuron_features(layout, self.network.dtype, self.network.device))
+        operators = operator_features(layout, self.network.dtype, self.network.device)
+        nodes = nodes if operators is None else nodes + operators @ self.operators
         nodes = nodes.expand(count, -1, -1).clone()
         for block in layout.nodes:
             for name, own in block.to_nodes(self.nodes(block, self.fourier(blocks[block.key]))):

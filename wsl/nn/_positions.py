@@ -6,19 +6,22 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from wsl.graph import ACTIVATIONS, GraphBlock, GraphLayout
+from wsl.graph import ACTIVATIONS, GraphBlock, GraphLayout, activation_index
 from wsl.nn._fourier import sinusoids
 from wsl.spec import NodeSet
 
 KINDS = ("hidden", "input", "output", "fixed")
+_COMMON = ACTIVATIONS.index("softmax") + 1  # activations with a feature of their own; one more is for others
+
 _DIMS = 4
 _PER_DIM = 10
 _OCCURRENCE = 4
 _DEPTH = 4
 _INDEX = 8
 
+OPERATORS = len(ACTIVATIONS) - _COMMON - 1
 POSITION_FEATURES = _DIMS * _PER_DIM + 2 * _OCCURRENCE
-NEURON_FEATURES = len(KINDS) + len(ACTIVATIONS) + 2 * (2 * _DEPTH + 1) + 1 + 2 * _INDEX
+NEURON_FEATURES = len(KINDS) + _COMMON + 1 + 2 * (2 * _DEPTH + 1) + 1 + 2 * _INDEX
 
 
 def position_features(block: GraphBlock, dtype: torch.dtype, device: torch.device) -> Tensor | None:
@@ -67,12 +70,26 @@ def neuron_features(layout: GraphLayout, dtype: torch.dtype, device: torch.devic
     return torch.cat(rows).to(device, dtype)
 
 
+@lru_cache(maxsize=256)
+def operator_features(layout: GraphLayout, dtype: torch.dtype, device: torch.device) -> Tensor | None:
+    """Which of the rarer activations every node follows: products, norms, ...
+
+    Returns:
+        ``(N, OPERATORS)``, ones and zeros; ``None`` if there are only zeros.
+    """
+    choices = torch.eye(OPERATORS, dtype=torch.float64)
+    choices = torch.cat([torch.zeros(_COMMON, OPERATORS), choices, torch.zeros(1, OPERATORS)])
+    indices = torch.tensor([activation_index(nodes) for nodes in layout.spec.topology.nodes])
+    rows = choices[indices].repeat_interleave(torch.tensor(list(layout.sizes.values())), dim=0)
+    return rows.to(device, dtype) if rows.any() else None
+
+
 def _node_features(layout: GraphLayout, nodes: NodeSet) -> Tensor:
-    activation = nodes.activation if nodes.activation in ACTIVATIONS else "other"
+    activation = min(activation_index(nodes), _COMMON)
     index = layout.indices[nodes.name]
     parts = [
         torch.eye(len(KINDS), dtype=torch.float64)[KINDS.index(layout.kinds[nodes.name])],
-        torch.eye(len(ACTIVATIONS), dtype=torch.float64)[ACTIVATIONS.index(activation)],
+        torch.eye(_COMMON + 1, dtype=torch.float64)[activation],
         torch.tensor([math.log(len(index)) / 4], dtype=torch.float64),
     ]
     for depth in layout.depths[nodes.name]:
