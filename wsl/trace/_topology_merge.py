@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from wsl.trace._topology_build import Builder
 from wsl.trace._topology_cells import AxisTuple
 from wsl.trace._topology_nodes import Entry, Kind, Node, consumers_of, settle
-from wsl.trace._topology_norms import fold_norms
+from wsl.trace._topology_norms import fold_written_out
 from wsl.trace._topology_relations import operator_word, same_axes
 
 Consumers = dict[Node, list[tuple[Node, Entry]]]
@@ -22,7 +22,7 @@ def simplify(builder: Builder) -> list[Node]:
         count = len(nodes)
         for fold in (_fold_affine, _fold_linear, _fold_function, _skip_copies):
             nodes = _repeat(nodes, fold)
-        fold_norms(nodes)
+        fold_written_out(nodes)
         nodes = _merge(_prune(nodes))
         if len(nodes) == count:
             return nodes
