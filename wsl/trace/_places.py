@@ -31,6 +31,11 @@ class Layout(NamedTuple):
     nested: Axes
 
     @property
+    def keys(self) -> Iterator[CellKey]:
+        """All cells in row-major order."""
+        return itertools.product(*(range(len(terms)) for terms in self.terms))
+
+    @property
     def axes(self) -> Axes:
         """All hidden axes that the value carries."""
         return self.nested.union(self.occurrences)
@@ -69,7 +74,7 @@ class Places:
         nested = self._hidden.intersection(leaf for term in every for leaf in term.nested)
         found: dict[AxisVariable, dict[CellKey, list[Occurrence]]] = {}
         if any(leaf in self._hidden for term in every for leaf in term.leaves):
-            for key in itertools.product(*(range(len(dim)) for dim in terms)):
+            for key in Layout(terms, found, nested).keys:
                 leaves = (leaf for dim, k in zip(terms, key, strict=True) for leaf in dim[k].leaves)
                 for place, leaf in enumerate(leaves):
                     if leaf in self._hidden:

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from wsl.trace._axes import AxisVariable
+from wsl.trace._cells import DimCell
 from wsl.trace._facts import (
     Add,
     Apply,
@@ -144,19 +145,23 @@ def _cut(system: System, fact: Cut, layouts: Sequence[Layout], axes: Axes) -> No
     steps = []
     for i, (inner, outer) in enumerate(zip(part.terms, whole.terms, strict=True)):
         shift = fact.start if i == fact.dim else 0
-        found = {(term.start, term.stop, term.leaves): k for k, term in enumerate(outer)}
-        steps.append([found.get((term.start + shift, term.stop + shift, term.leaves)) for term in inner])
+        found = {(term.start, term.stop, _significant(term)): k for k, term in enumerate(outer)}
+        steps.append([found.get((t.start + shift, t.stop + shift, _significant(t))) for t in inner])
     if all(k is not None for step in steps for k in step):
+        matches = dict(zip(part.keys, itertools.product(*steps), strict=True))
         for leaf in axes:
-            for key, places in part.occurrences.get(leaf, {}).items():
-                match = tuple(step[k] for step, k in zip(steps, key, strict=True))
-                system[leaf].match(places, whole.at(leaf, match))  # type: ignore[arg-type]
+            for key in matches if leaf.size == 1 else part.occurrences.get(leaf, ()):
+                system[leaf].match(part.at(leaf, key), whole.at(leaf, matches[key]))  # type: ignore[arg-type]
         return
     along = frozenset(leaf for layout in layouts for term in layout.terms[fact.dim] for leaf in term.leaves)
     alike = all(None not in step for i, step in enumerate(steps) if i != fact.dim)
     free = axes - along if alike else frozenset()
     _forbid(system, layouts, axes - free)
     _match_all(system, layouts, free)
+
+
+def _significant(term: DimCell) -> tuple[AxisVariable, ...]:
+    return tuple(leaf for leaf in term.leaves if leaf.size != 1)
 
 
 def _labelled(system: System, fact: Multiply | Add | Apply, layouts: list[Layout], touched: Axes) -> None:

@@ -23,9 +23,10 @@ def pieces_of(trace: Recorder, dim: Dim, sizes: Sequence[int]) -> list[Dim]:
     return [next(rest) if size else () for size in sizes]
 
 
-def _range(trace: Recorder, x: Value, dim: int, start: int, piece: Dim) -> Value:
+def _range(trace: Recorder, x: Value, dim: int, start: int, size: int, piece: Dim) -> Value:
     out = derived(x, (*x.dims[:dim], piece, *x.dims[dim + 1 :]))
-    trace.facts.cut(out, x, dim, start)
+    if size:
+        trace.facts.cut(out, x, dim, start)
     return out
 
 
@@ -33,7 +34,7 @@ def _ranges(trace: Recorder, x: Value, dim: int, sizes: Sequence[int]) -> list[V
     """Consecutive ranges of a dim."""
     starts = accumulate(sizes, initial=0)
     pieces = pieces_of(trace, x.dims[dim], sizes)
-    return [_range(trace, x, dim, start, piece) for start, piece in zip(starts, pieces, strict=False)]
+    return [_range(trace, x, dim, *at) for at in zip(starts, sizes, pieces, strict=False)]
 
 
 def _every(trace: Recorder, x: Value, dim: int, length: int) -> Value:
