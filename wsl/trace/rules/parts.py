@@ -190,9 +190,11 @@ def _pad(trace: Recorder, call: Call) -> None:
         padded: Dim = (Concatenation(part for part in parts if size_of(part)),)
         whole = Value((*x.dims[:i], padded, *x.dims[i + 1 :]))
         trace.facts.cut(x, whole, i, before)
+        for part, start in ((parts[0], 0), (parts[2], before + size_of(x.dims[i]))):
+            if call["value"] and size_of(part):
+                number = Value((*x.dims[:i], part, *x.dims[i + 1 :]), "constant")
+                trace.facts.cut(number, whole, i, start)
         x = whole
-    if call["value"]:
-        trace.facts.opaque(x)
     trace.values.set(call.out, Value(x.dims))
     trace.facts.same(x, trace.value(call.out))
 
