@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from wsl.trace._axes import AxisVariable, Dim, resolve
-from wsl.trace._cells import DimCell, dim_cells
 from wsl.trace._facts import Value
 from wsl.trace._naming import AxisNames, Expansion
+from wsl.trace._topology_terms import NeuronTerm, Span, neuron_terms
 
 CellKey = tuple[int, ...]
 AxisTuple = tuple[str, ...]
-Ranges = tuple[tuple[int, int], ...]
+Spans = tuple[Span, ...]
 
 
 class NeuronCell(NamedTuple):
@@ -29,7 +29,7 @@ class NeuronCell(NamedTuple):
     """
 
     axes: AxisTuple
-    terms: tuple[DimCell, ...]
+    terms: tuple[NeuronTerm, ...]
     names: tuple[tuple[str | None, ...], ...]
     entries: int
     neurons: tuple[AxisVariable, ...]
@@ -39,26 +39,28 @@ class Layout:
     """The neuron cells of all values with the same dims.
 
     Args:
-        ranges: for every dim the start and stop of its terms; one range where terms differ in positions only.
-        cells: by the index of the term along every dim.
+        spans: for every dim those of its terms; one for all where terms differ in positions only.
+        cells: by the index of the span along every dim.
     """
 
-    __slots__ = ("cells", "ranges")
+    __slots__ = ("cells", "spans")
 
-    def __init__(self, ranges: tuple[Ranges, ...], cells: dict[CellKey, NeuronCell]) -> None:
-        self.ranges = ranges
+    def __init__(self, spans: tuple[Spans, ...], cells: dict[CellKey, NeuronCell]) -> None:
+        self.spans = spans
         self.cells = cells
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the dims."""
-        return tuple(ranges[-1][1] for ranges in self.ranges)
+        return tuple(spans[-1].stop for spans in self.spans)
 
-    def key_at(self, indices: Iterable[tuple[int, int]]) -> CellKey:
-        """The key of the neuron cell that holds these ranges."""
-        return tuple(
-            next(i for i, (_, stop) in enumerate(ranges) if start < stop)
-            for (start, _), ranges in zip(indices, self.ranges, strict=True)
+    def keys_of(self, ranges: Iterable[tuple[int, int]]) -> Iterator[CellKey]:
+        """The keys of the neuron cells that meet a rectangular part."""
+        yield from itertools.product(
+            *(
+                [i for i, span in enumerate(spans) if Span.range(*bounds).meets(span)]
+                for bounds, spans in zip(ranges, self.spans, strict=True)
+            )
         )
 
 
@@ -78,11 +80,12 @@ class Layouts:
             if product and names.kind(key) != "position"
         }
         self._sums = {name for key, name in names.names.items() if len(key) > 1}
+        self._joined = expand.joined
         for dim, whole in expand.joined.items():
             if (name := self._products.get((whole,))) is not None:
                 self._sums.add(name)
-                for cell in dim_cells(dim):
-                    self._products.setdefault(_significant((*cell.leaves, *cell.nested)), name)
+                for part in neuron_terms(dim, ()):
+                    self._products.setdefault(_significant(part.leaves), name)
         self._heads: dict[AxisVariable, str] = {}
         for product, name in sorted(self._products.items(), key=lambda item: len(item[0])):
             self._heads.setdefault(product[0], name)
@@ -100,20 +103,17 @@ class Layouts:
         self._by_value[id(value)] = value, layout
         return layout
 
-    def names(self, term: DimCell) -> tuple[str | None, ...]:
+    def names(self, leaves: tuple[AxisVariable, ...]) -> tuple[str | None, ...]:
         """The name of the axis that begins at each leaf of a term; ``None`` for positions.
 
         An axis of several leaves, such as the pixels of an image, is named at the first of them.
         """
-        leaves = (*term.leaves, *term.nested)
         core = _significant(leaves)
         if len(core) > 1 and (whole := self._products.get(core)) is not None:
             return tuple(whole if leaf is core[0] else None for leaf in leaves)
         found = [self._heads.get(leaf) for leaf in leaves]
-        for i in range(len(term.leaves) + 1, len(leaves)):
-            if found[i] == found[i - 1]:
-                found[i - 1] = None  # two parts of one axis
-        return tuple(found)
+        parts = {i for i in range(1, len(found)) if found[i] == found[i - 1] and found[i] in self._sums}
+        return tuple(None if i in parts else name for i, name in enumerate(found))
 
     def _are_neurons(self, dim: list[tuple[str | None, ...]]) -> bool:
         """Whether the terms of a dim are different neurons, not positions or parts of one fixed axis."""
@@ -121,29 +121,28 @@ class Layouts:
         return bool(found) and not (len(found) == 1 and found <= self._sums)
 
     def _lay_out(self, dims: tuple[Dim, ...]) -> Layout:
-        terms = [dim_cells(dim) for dim in dims]
-        named = [[self.names(term) for term in dim] for dim in terms]
-        ranges = tuple(
-            tuple((term.start, term.stop) for term in dim)
+        terms = [neuron_terms(dim, self._joined) for dim in dims]
+        named = [[self.names(term.leaves) for term in dim] for dim in terms]
+        spans = tuple(
+            tuple(term.span for term in dim)
             if self._are_neurons(names)
-            else ((0, dim[-1].stop),)
+            else (Span.range(0, dim[-1].span.stop),)
             for dim, names in zip(terms, named, strict=True)
         )
         cells = {}
-        for key in itertools.product(*(range(len(parts)) for parts in ranges)):
+        for key in itertools.product(*(range(len(parts)) for parts in spans)):
             chosen = tuple(dim[i] for dim, i in zip(terms, key, strict=True))
             names = tuple(dim[i] for dim, i in zip(named, key, strict=True))
-            bounds = [parts[i] for parts, i in zip(ranges, key, strict=True)]
-            entries = math.prod(stop - start for start, stop in bounds)
+            entries = math.prod(parts[i].size for parts, i in zip(spans, key, strict=True))
             axes = tuple(name for dim in names for name in dim if name is not None)
             neurons = tuple(
                 leaf
                 for term, found in zip(chosen, names, strict=True)
-                for leaf, name in zip((*term.leaves, *term.nested), found, strict=True)
+                for leaf, name in zip(term.leaves, found, strict=True)
                 if name is not None
             )
             cells[key] = NeuronCell(axes, chosen, names, entries, neurons)
-        return Layout(ranges, cells)
+        return Layout(spans, cells)
 
 
 def _significant(leaves: tuple[AxisVariable, ...]) -> tuple[AxisVariable, ...]:

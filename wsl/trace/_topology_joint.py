@@ -60,17 +60,17 @@ def _joint(layouts: list[Layout], labels: Labels) -> Joint:
     every = [*labels.operands, labels.out]
     cuts: dict[Hashable, set[object]] = {}
     for layout, own in zip(layouts, every, strict=True):
-        for label, ranges in zip(own, layout.ranges, strict=True):
-            if len(ranges) > 1:
-                cuts.setdefault(label, set()).add(ranges)
+        for label, spans in zip(own, layout.spans, strict=True):
+            if len(spans) > 1:
+                cuts.setdefault(label, set()).add(spans)
     counts: dict[Hashable, int] = {}
     places: list[list[Hashable]] = []
     for p, (layout, own) in enumerate(zip(layouts, every, strict=True)):
         places.append([])
-        for d, (label, ranges) in enumerate(zip(own, layout.ranges, strict=True)):
-            alone = label is None or len(ranges) == 1 or len(cuts[label]) > 1
+        for d, (label, spans) in enumerate(zip(own, layout.spans, strict=True)):
+            alone = label is None or len(spans) == 1 or len(cuts[label]) > 1
             place = ("own", p, d) if alone else ("label", label)
-            counts[place] = len(ranges)
+            counts[place] = len(spans)
             places[-1].append(place)
     entering: dict[CellKey, dict[tuple[CellKey, ...], None]] = {}
     for chosen in itertools.product(*map(range, counts.values())):
@@ -85,11 +85,11 @@ def _cut(before: Layout, after: Layout, dim: int | None, shift: int) -> Iterator
     along = [
         [
             (i, j)
-            for i, (start, stop) in enumerate(first)
-            for j, (low, high) in enumerate(second)
-            if start + (shift if d == dim else 0) < high and low < stop + (shift if d == dim else 0)
+            for i, one in enumerate(first)
+            for j, other in enumerate(second)
+            if one.meets(other, shift if d == dim else 0)
         ]
-        for d, (first, second) in enumerate(zip(before.ranges, after.ranges, strict=True))
+        for d, (first, second) in enumerate(zip(before.spans, after.spans, strict=True))
     ]
     for chosen in itertools.product(*along):
         yield tuple(i for i, _ in chosen), tuple(j for _, j in chosen)

@@ -81,7 +81,7 @@ class Labels:
         return all(
             self.letter(term.place, dim, source) == "b"
             for dim, of in enumerate(term.cell.terms)
-            if of.stop - of.start > 1 or any(term.cell.names[dim])
+            if of.span.size > 1 or any(term.cell.names[dim])
         )
 
 

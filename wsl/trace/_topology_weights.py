@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from wsl.spec import Block, TensorSpec, stored_dims
-from wsl.trace._cells import Cell, cells
 from wsl.trace._facts import Value
 from wsl.trace._topology_cells import AxisTuple, CellKey, Layouts, NeuronCell
 
@@ -56,15 +55,12 @@ def state_weaves(
     for name, tensor in tensors.items():
         value = state[name]
         layout = layouts[value]
-        every = list(cells(value))
         for i, block in enumerate(tensor.blocks):
             key = name if len(tensor.blocks) == 1 else f"{name}[{i}]"
             stored = stored_dims(tensor, block)
-            for reduced in dict.fromkeys(
-                layout.key_at(cell.ranges) for cell in every if _overlap(cell, block)
-            ):
-                strand = _strand(key, block, stored, layout.cells[reduced])
-                found.setdefault((id(value), reduced), []).append(strand)
+            for where in layout.keys_of(block.slice):
+                strand = _strand(key, block, stored, layout.cells[where])
+                found.setdefault((id(value), where), []).append(strand)
     return {where: weave(strands) for where, strands in found.items()}
 
 
@@ -84,20 +80,13 @@ def _strand(key: str, block: Block, stored: Sequence[int], cell: NeuronCell) -> 
     return Strand(key, tuple(block.axes[dim] for dim in block.neuron_dims), tuple(places))
 
 
-def _overlap(cell: Cell, block: Block) -> bool:
-    return all(x[0] < y[1] and y[0] < x[1] for x, y in zip(cell.ranges, block.slice, strict=True))
-
-
 def moved(strand: Strand, source: NeuronCell, target: NeuronCell, dims: Mapping[int, int]) -> Strand:
     """The strand after an operator that takes dim ``i`` of ``source`` to dim ``dims[i]`` of ``target``."""
     places: list[Place | None] = []
     for place in strand.places:
         new = None if place is None or place[0] not in dims else (dims[place[0]], place[1])
         if place is not None and new is not None:
-            before, after = (
-                (*cell.terms[p[0]].leaves, *cell.terms[p[0]].nested)
-                for cell, p in ((source, place), (target, new))
-            )
+            before, after = source.terms[place[0]].leaves, target.terms[new[0]].leaves
             new = new if new[1] < len(after) and before[place[1]] is after[new[1]] else None
         places.append(new)
     return strand._replace(places=tuple(places))
@@ -107,11 +96,7 @@ def regrouped(strand: Strand, source: NeuronCell, target: NeuronCell) -> Strand:
     """The strand after a view, which keeps the order of leaves."""
     where = {}
     flat = [
-        [
-            ((d, j), leaf)
-            for d, term in enumerate(cell.terms)
-            for j, leaf in enumerate((*term.leaves, *term.nested))
-        ]
+        [((d, j), leaf) for d, term in enumerate(cell.terms) for j, leaf in enumerate(term.leaves)]
         for cell in (source, target)
     ]
     free = list(flat[1])
