@@ -227,6 +227,24 @@ def test_layers_whose_states_are_returned_are_outputs():
     assert sorted(axis.kind for axis in spec.axes.values()) == ["input", "output", "output", "output"]
 
 
+class LastStates(nn.Module):
+    """Reads the last states of all layers, one after another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells = nn.GRU(2, 4, 2, bidirectional=True, batch_first=True)
+        self.last = nn.Linear(16, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = self.cells(x)[1]
+        return self.last(state.transpose(0, 1).flatten(1))
+
+
+def test_flattened_slices_are_a_concatenation():
+    spec = _traced(LastStates().double())
+    assert _line(spec, "last.weight") == "y (h1 + h2 + h3 + h4)"
+
+
 class Branches(nn.Module):
     """Two layers side by side, and a function of their outputs."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wsl.trace._axes import Dim, resolve
+from wsl.trace._axes import Dim, leaves, resolve
 from wsl.trace._facts import Constancy, Value
 
 
@@ -85,6 +85,8 @@ class Sites:
 
     def index(self, dim: Dim) -> None:
         """Note that single indices of ``dim`` are taken."""
+        if any(reason.kind != "operator" for leaf in leaves(dim) for reason in leaf.reasons):
+            return  # inputs and positions stay fixed whatever becomes of views
         found = resolve(dim)
         self.indexed.update(site for outer, site in self._splits if resolve(outer) == found)
 

@@ -23,18 +23,23 @@ def pieces_of(trace: Recorder, dim: Dim, sizes: Sequence[int]) -> list[Dim]:
     return [next(rest) if size else () for size in sizes]
 
 
-def _range(trace: Recorder, x: Value, dim: int, start: int, size: int, piece: Dim) -> Value:
+def _part(trace: Recorder, x: Value, dim: int, start: int, piece: Dim) -> Value:
     out = derived(x, (*x.dims[:dim], piece, *x.dims[dim + 1 :]))
-    if size:
-        trace.facts.cut(out, x, dim, start)
+    trace.facts.cut(out, x, dim, start)
     return out
 
 
+def _range(trace: Recorder, x: Value, dim: int, start: int, length: int) -> Value:
+    """Consecutive indices of a dim."""
+    sizes = [start, length, size_of(x.dims[dim]) - start - length]
+    return _part(trace, x, dim, start, pieces_of(trace, x.dims[dim], sizes)[1])
+
+
 def _ranges(trace: Recorder, x: Value, dim: int, sizes: Sequence[int]) -> list[Value]:
-    """Consecutive ranges of a dim."""
+    """All indices of a dim, in ranges of these sizes."""
     starts = accumulate(sizes, initial=0)
     pieces = pieces_of(trace, x.dims[dim], sizes)
-    return [_range(trace, x, dim, *at) for at in zip(starts, sizes, pieces, strict=False)]
+    return [_part(trace, x, dim, start, piece) for start, piece in zip(starts, pieces, strict=False)]
 
 
 def _every(trace: Recorder, x: Value, dim: int, length: int) -> Value:
@@ -69,7 +74,7 @@ def _slice(trace: Recorder, call: Call) -> None:
     def move(x: Value, dim: int) -> Value:
         if length < size and step != 1:
             return _every(trace, x, dim, length)
-        return _ranges(trace, x, dim, [start, length, size - start - length])[1]
+        return _range(trace, x, dim, start, length)
 
     return _each(trace, tensor, call.out, dim, move)
 
@@ -123,10 +128,11 @@ def _take(trace: Recorder, tensor: Tensor, dim: int, index: int, out: Tensor) ->
     size = tensor.shape[dim]
 
     def move(x: Value, dim: int) -> Value:
-        if trace.sites.in_the_middle(x.dims[dim]):
-            trace.fix(x.dims[dim])
-        elif not is_fixed(x.dims[dim]):
-            pieces_of(trace, x.dims[dim], [index, 1, size - index - 1])
+        if size > 1 and not is_fixed(x.dims[dim]):
+            if trace.sites.in_the_middle(x.dims[dim]):
+                trace.fix(x.dims[dim])
+            else:
+                x = _range(trace, x, dim, index, 1)
         taken = derived(x, x.dims[:dim] + x.dims[dim + 1 :])
         # The dims that stay keep their labels; the one that is lost has none, so it may not be scaled.
         labels = [i - (i > dim) if i != dim else None for i in range(len(x.dims))]
@@ -148,22 +154,27 @@ def _unbind(trace: Recorder, call: Call) -> None:
         _take(trace, call["self"], call["dim"] % call["self"].dim(), index, tensor)
 
 
+def concatenated(trace: Recorder, parts: Sequence[Value], dim: int) -> Value:
+    """The concatenation of values along a dim."""
+    for part in parts[1:]:
+        for i, (a, b) in enumerate(zip(parts[0].dims, part.dims, strict=True)):
+            if i != dim:
+                trace.unify(a, b)
+    joined: Dim = (Concatenation(part.dims[dim] for part in parts),)
+    whole = Value((*parts[0].dims[:dim], joined, *parts[0].dims[dim + 1 :]))
+    start = 0
+    for part in parts:
+        trace.facts.cut(part, whole, dim, start)
+        start += size_of(part.dims[dim])
+    return whole
+
+
 def _cat(trace: Recorder, call: Call) -> None:
     rank = call.out.dim()
     dim = call["dim"] % rank
     # Empty tensors of rank one are left out, as torch does.
     parts = [trace.value(tensor) for tensor in call["tensors"] if tensor.dim() == rank and tensor.shape[dim]]
-    for part in parts[1:]:
-        for i in range(rank):
-            if i != dim:
-                trace.unify(parts[0].dims[i], part.dims[i])
-    joined: Dim = (Concatenation(part.dims[dim] for part in parts),)
-    dims = [joined if i == dim else parts[0].dims[i] for i in range(rank)]
-    out = trace.assign(call.out, dims)
-    start = 0
-    for part in parts:
-        trace.facts.cut(part, out, dim, start)
-        start += size_of(part.dims[dim])
+    trace.values.set(call.out, concatenated(trace, parts, dim))
 
 
 def _stack(trace: Recorder, call: Call) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
-from math import prod
 
 from wsl.trace._axes import AxisVariable, Dim, fresh, is_fixed, size_of
 from wsl.trace._facts import Value, derived
@@ -10,6 +9,7 @@ from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule, Unsupported
 from wsl.trace._stacks import Stack
 from wsl.trace._unify import cut, regroup
+from wsl.trace.rules.parts import concatenated
 
 Run = tuple[range, range]
 
@@ -51,13 +51,8 @@ def _view(trace: Recorder, call: Call) -> None:
         raise Unsupported
     runs = _runs(old, new)
     stack = trace.values.get_stack(call["self"])
-    if stack is not None:
-        run = next((there for here, there in runs if stack.dim in here), range(0))
-        at = [j for j in run if new[j] == len(stack.slices)]
-        if len(at) == 1 and prod(new[j] for j in run) == len(stack.slices) > 1:
-            shape = [size for j, size in enumerate(new) if j != at[0]]
-            moved = [_viewed(trace, value, shape) for value in stack.slices]
-            return trace.values.set_stack(call.out, Stack(at[0], moved, stack.site))
+    if stack is not None and _view_of_stack(trace, call, stack, runs):
+        return None
     x = trace.value(call["self"])
     if tuple(map(size_of, x.dims)) != old:
         raise Unsupported
@@ -75,6 +70,24 @@ def _view(trace: Recorder, call: Call) -> None:
     for after in split:
         trace.sites.split([out.dims[j] for j in after], trace.site(after[0]))
     return None
+
+
+def _view_of_stack(trace: Recorder, call: Call, stack: Stack, runs: Sequence[Run]) -> bool:
+    """A view that leaves the slices apart, or flattens them one after another; tells whether it does."""
+    old, new, count = call["self"].shape, call.out.shape, len(stack.slices)
+    here, there = next((run for run in runs if stack.dim in run[0]), (range(0), range(0)))
+    before, after = [i for i in here if old[i] > 1], [j for j in there if new[j] > 1]
+    if count == 1 or before[:1] != [stack.dim] or len(after) != 1:
+        return False
+    at = after[0]
+    if before == [stack.dim]:
+        moved = [_viewed(trace, value, (*new[:at], *new[at + 1 :])) for value in stack.slices]
+        trace.values.set_stack(call.out, Stack(at, moved, stack.site))
+    else:
+        shape = (*new[:at], new[at] // count, *new[at + 1 :])
+        parts = [_viewed(trace, value, shape) for value in stack.slices]
+        trace.values.set(call.out, concatenated(trace, parts, at))
+    return True
 
 
 def _view_as_stack(trace: Recorder, call: Call, x: Value, dim: int, at: int) -> bool:
