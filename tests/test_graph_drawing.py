@@ -117,7 +117,7 @@ def test_boxes_lie_apart_on_the_page(spec):
     for a, b in itertools.combinations(boxes, 2):
         assert a.x1 < b.x0 or b.x1 < a.x0 or a.y1 < b.y0 or b.y1 < a.y0
     assert all(b.x0 > 0 and b.x1 < width and b.y0 > 0 and b.y1 < height for b in boxes)
-    assert height < 16 and max(width, height) < 3.5 * min(width, height) + 6
+    assert max(width, height) < 2.5 * min(width, height) + 8
 
 
 @settings(max_examples=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ _COLORS = (
 )  # fmt: skip
 _SINGLE_COLOR = "#7f93ad"
 _ENDS_COLOR = "#9aa0a6"
+_MOST_PIXELS = 8000
 
 
 def page(width: float, height: float) -> tuple[Figure, Axes]:
@@ -48,7 +50,7 @@ def save(figure: Figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {"Date": None} if path.suffix.lower() == ".svg" else {}
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "wsl"}):
-        figure.savefig(path, dpi=150, metadata=metadata)
+        figure.savefig(path, dpi=min(150, _MOST_PIXELS / max(figure.get_size_inches())), metadata=metadata)
 
 
 def text_width(text: str, points: float) -> float:
@@ -59,18 +61,18 @@ def text_width(text: str, points: float) -> float:
 def node_colors(spec: WeightSpec) -> dict[str, str]:
     """A colour for each node set, that of its innermost axis; grey where neurons stay in place.
 
-    If there are more axes than colours, they go to those that several node sets share, such as residual
-    streams, and others look alike.
+    If there are more axes than colours, they go to those that several node sets share, the most shared one
+    having its own, as a residual stream; others look alike.
     """
     inner = {node.name: node.axes[-1] if node.axes else "" for node in spec.topology.nodes}
     hidden = [axis.name for axis in spec.hidden_axes]
+    colors = dict(zip(hidden, _COLORS, strict=False))
     if len(hidden) > len(_COLORS):
         counts = Counter(inner.values())
-        hidden = [name for name in hidden if counts[name] > 1]
-    colors = {
-        axis.name: _SINGLE_COLOR if axis.kind == "hidden" else _ENDS_COLOR for axis in spec.axes.values()
-    }
-    colors |= {name: _COLORS[i % len(_COLORS)] for i, name in enumerate(hidden)}
+        most = max(hidden, key=counts.__getitem__)
+        shared = [name for name in hidden if counts[name] > 1 and name != most]
+        colors = dict.fromkeys(hidden, _SINGLE_COLOR)
+        colors |= {**dict(zip(shared, itertools.cycle(_COLORS[1:]), strict=False)), most: _COLORS[0]}
     return {name: colors.get(axis, _ENDS_COLOR) for name, axis in inner.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ _ASIDE = 0.22
 _LANE = 0.13
 _MARGIN = 0.25
 _TALLEST = 11.0
+_SHAPE = 1.5
+_GUTTER = 0.8
 _LONGEST = 56
 _MOST_LINES = 6
 
@@ -119,8 +122,9 @@ def _lines(spec: WeightSpec, node: NodeSet, arrangement: Arrangement) -> list[st
 def _stack(layers: list[list[_Box]]) -> tuple[list[list[list[_Box]]], float]:
     """Break the layers into columns, and place boxes in height and, around zero, in width."""
     tall = [max(box.height for box in layer) + _BELOW for layer in layers]
-    count = max(1, round(sum(tall) / _TALLEST + 0.4))
-    limit = max(sum(tall) / count, *tall)
+    wide = max(map(_width, layers)) + _GUTTER
+    count = 1 if sum(tall) <= _TALLEST else max(1, round(math.sqrt(_SHAPE * sum(tall) / wide)))
+    limit = 1.03 * max(sum(tall) / count, *tall)
     columns: list[list[list[_Box]]] = [[]]
     used = [0.0]
     for layer, extent in zip(layers, tall, strict=True):
@@ -133,12 +137,16 @@ def _stack(layers: list[list[_Box]]) -> tuple[list[list[list[_Box]]], float]:
     for number, column in enumerate(columns):
         top = height - _MARGIN
         for layer in column:
-            x = -(sum(box.width for box in layer) + _ASIDE * (len(layer) - 1)) / 2
+            x = -_width(layer) / 2
             for box in layer:
                 box.column, box.x, box.top = number, x + box.width / 2, top
                 x += box.width + _ASIDE
             top -= max(box.height for box in layer) + _BELOW
     return columns, height
+
+
+def _width(layer: list[_Box]) -> float:
+    return sum(box.width for box in layer) + _ASIDE * (len(layer) - 1)
 
 
 def _route(arrows: Sequence[Arrow], boxes: dict[str, _Box], layers: list[list[_Box]]) -> list[_Route]:
@@ -188,7 +196,7 @@ def _spread(columns: list[list[list[_Box]]], routes: list[_Route]) -> tuple[floa
     for number, column in enumerate(columns):
         gutter = right + (0.2 if number else 0.0)
         left = gutter + room(number, "across") + room(number, "left")
-        span = max(sum(box.width for box in layer) + _ASIDE * (len(layer) - 1) for layer in column)
+        span = max(map(_width, column))
         for layer in column:
             for box in layer:
                 box.x += left + span / 2
