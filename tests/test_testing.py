@@ -127,7 +127,10 @@ def test_function_is_preserved_and_mutations_are_seen(name):
 def test_mutations_claim_families_and_activations_but_nothing_coarser():
     said = [what for name in FAMILIES for what, _ in mutations(FAMILIES[name].spec)]
     assert {"d as a family over a, h1", "d as a family over h1"} <= set(said)
-    assert "sign scaling of h1 claimed through relu" in said
+    claimed = "sign scaling of h1 claimed through relu"
+    assert claimed in [what for what, _ in mutations(FAMILIES["norm_behind"].spec)]
+    single = WeightSpec.parse("axes h: 3 hidden  x: 1 input\na h x\nb h x")
+    assert not any("family" in what for what, _ in mutations(single))
     for spec in (described.spec for described in MODULES.values()):
         for what, wrong in mutations(spec):
             assert WeightSpec.parse(str(wrong)) == wrong

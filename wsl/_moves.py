@@ -50,7 +50,7 @@ def generators(spec: WeightSpec, generator: torch.Generator, device: torch.devic
 
     An axis is moved by a cycle through all its neurons and by a swap of two neighbours in it: together
     they generate all permutations. Signs are flipped at an odd number of neurons, for the same reason. A
-    family is moved with its members apart, then one member alone, which others would follow if they had to.
+    family is moved with its members apart, then some of them alone, which others would follow if they had to.
     """
     cycles = {a.name: _cycles(spec, a.name, generator).to(device) for a in spec.hidden_axes if a.size > 1}
     drawn = sample(
@@ -62,32 +62,54 @@ def generators(spec: WeightSpec, generator: torch.Generator, device: torch.devic
     for axis, whole in cycles.items():
         yield from _moves_of_axis(spec, axis, whole, generator)
     for index, scaling in enumerate(spec.scalings):
-        scale = scales[index]
+        what, powers = (
+            f"{_SCALINGS[scaling.kind]} axis {scaling.axis}",
+            ", ".join(map(str, scaling.exponents)),
+        )
         if scaling.kind == "sign":
-            scale = _odd_signs(scale, generator)
-        powers = ", ".join(map(str, scaling.exponents))
-        yield Move(f"{_SCALINGS[scaling.kind]} axis {scaling.axis}", powers, Action({}, {index: scale}))
+            for where, members in _subsets(spec, scaling.axis, generator):
+                signs = _odd_signs(scales[index], members.to(device), generator)
+                yield Move(f"{what}{where}", powers, Action({}, {index: signs}))
+        else:
+            yield Move(what, powers, Action({}, {index: scales[index]}))
 
 
 def _moves_of_axis(spec: WeightSpec, axis: str, whole: Tensor, generator: torch.Generator) -> Iterator[Move]:
     carriers = carriers_of(spec, axis)
     size = whole.shape[-1]
     yield Move(f"permuting axis {axis}", carriers, Action({axis: whole}))
-    members = whole.reshape(-1, size)
-    chosen = int(torch.randint(len(members), (), generator=generator))
-    rest = torch.arange(size, device=whole.device).repeat(len(members), 1)
-    one, where = members[chosen], ""
-    if len(members) > 1:
-        family = spec.axes[axis].family
-        where = f" at one index of {' and '.join(family)}"
-        alone = rest.index_copy(0, torch.tensor([chosen], device=whole.device), one[None])
-        yield Move(f"permuting axis {axis}{where}", carriers, Action({axis: alone.view_as(whole)}))
+    cycles = whole.reshape(-1, size)
+    rest = torch.arange(size, device=whole.device).expand_as(cycles)
+    subsets = _subsets(spec, axis, generator)
+    for where, members in subsets if len(cycles) > 1 else ():
+        some = torch.where(members.to(whole.device).unsqueeze(1), cycles, rest)
+        yield Move(f"permuting axis {axis}{where}", carriers, Action({axis: some.view_as(whole)}))
     if size > 2:
+        where, members = subsets[0]
+        chosen = int(members.nonzero())
+        other = int(cycles[chosen, 0])
         swap = rest.clone()
-        swap[chosen, 0], swap[chosen, one[0]] = one[0], 0
-        yield Move(
-            f"swapping two neurons of axis {axis}{where}", carriers, Action({axis: swap.view_as(whole)})
-        )
+        swap[chosen, 0], swap[chosen, other] = other, 0
+        what = f"swapping two neurons of axis {axis}{where}"
+        yield Move(what, carriers, Action({axis: swap.view_as(whole)}))
+
+
+def _subsets(spec: WeightSpec, axis: str, generator: torch.Generator) -> list[tuple[str, Tensor]]:
+    """Members of a family to be moved while the others stay: where these are, in words and as masks.
+
+    First a single one. It stands for all if what the family is over can be permuted; if not, subsets follow
+    that tell any two members apart.
+    """
+    family = [spec.axes[name] for name in spec.axes[axis].family]
+    count = math.prod(outer.size for outer in family)
+    members = torch.arange(count)
+    one = members == torch.randint(count, (), generator=generator)
+    if count == 1:
+        return [("", one)]
+    over = " and ".join(outer.name for outer in family)
+    bits = range((count - 1).bit_length()) if any(outer.kind != "hidden" for outer in family) else ()
+    subsets = [(f" at some indices of {over}", (members >> bit) % 2 == 1) for bit in bits]
+    return [(f" at one index of {over}", one), *subsets]
 
 
 def _cycles(spec: WeightSpec, axis: str, generator: torch.Generator) -> Tensor:
@@ -137,13 +159,13 @@ def _with_block(
     return {**weights, name: tensor}
 
 
-def _odd_signs(signs: Tensor, generator: torch.Generator) -> Tensor:
-    """Signs like ``(1, *family, n)`` of which an odd number is negative, all in one member of the family.
+def _odd_signs(like: Tensor, members: Tensor, generator: torch.Generator) -> Tensor:
+    """Signs ``(1, *family, n)`` of which an odd number is negative in each of some ``members`` of the family.
 
     From 2 neurons on, some are positive.
     """
-    size = signs.shape[-1]
-    flat = torch.ones_like(signs).view(-1, size)
-    chosen = int(torch.randint(len(flat), (), generator=generator))
-    flat[chosen, torch.randperm(size, generator=generator)[: 1 + 2 * ((size - 1) // 4)]] = -1
-    return flat.view_as(signs)
+    size = like.shape[-1]
+    signs = torch.ones_like(like).view(-1, size)
+    for member in members.nonzero():
+        signs[member, torch.randperm(size, generator=generator)[: 1 + 2 * ((size - 1) // 4)]] = -1
+    return signs.view_as(like)
