@@ -67,7 +67,7 @@ class Flow:
         self._outputs = outputs
         self._known = {identity for identity, _ in contents}
         self._made: dict[int, Value] = {}
-        self._links: dict[int, list[tuple[Value, Value, Fact]]] = {}
+        self._links: dict[int, list[tuple[Value, Fact]]] = {}
 
     def content(self, value: Value, key: CellKey) -> Content:
         """What a neuron cell of ``value`` holds; nothing but constants, if no fact tells."""
@@ -130,10 +130,11 @@ class Flow:
         return None
 
     def _link(self, a: Value, b: Value, fact: Fact) -> None:
-        storage = self._storages.get(id(a))
-        if storage is not None and storage == self._storages.get(id(b)):
-            self._links.setdefault(id(a), []).append((a, b, fact))
-            self._links.setdefault(id(b), []).append((b, a, fact))
+        """Remember that ``fact`` moves entries; steps within an operator have no storage of their own."""
+        storages = {self._storages.get(id(a)), self._storages.get(id(b))} - {None}
+        if len(storages) < 2:
+            self._links.setdefault(id(a), []).append((b, fact))
+            self._links.setdefault(id(b), []).append((a, fact))
 
     def _define(self, value: Value, contents: Mapping[CellKey, Content], replace: bool = False) -> None:
         """Give cells their contents; several facts about one cell speak of different positions."""
@@ -203,11 +204,12 @@ class Flow:
 
     def _write(self, new: Value, old: Value) -> None:
         """A tensor was written to: all values in its storage see the new entries."""
+        storage = self._storages.get(id(new))
         changed: list[tuple[Value, Value, Fact | None]] = [(new, old, None)]
         seen = {id(new)}
         while changed:
             source, target, fact = changed.pop()
-            if id(target) in seen:
+            if id(target) in seen or self._storages.get(id(target), storage) != storage:
                 continue
             seen.add(id(target))
             contents = (
@@ -220,7 +222,7 @@ class Flow:
                 whole = all(cell.entries >= size for cell in self.layouts[source].cells.values())
                 if size:
                     self._define(target, {key: content}, replace=whole)
-            changed += [(target, b, link) for _, b, link in self._links.get(id(target), [])]
+            changed += [(target, other, link) for other, link in self._links.get(id(target), [])]
 
     def _place_loose(self, values: Sequence[Value], made: Sequence[Value], start: int) -> None:
         """Values of which their operator's rule says nothing: everything may depend on everything."""
