@@ -218,6 +218,19 @@ class GroupedQueries(nn.Module):
         return self.proj(y.permute(0, 3, 1, 2, 4).flatten(2))
 
 
+class Larger(nn.Module):
+    """The larger of two layers, chosen by a comparison; and slices in another order, padded with ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.out = nn.Linear(3, 4), nn.Linear(3, 4), nn.Linear(6, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = self.a(x), self.b(x)
+        h = torch.where(a > b, a, b)
+        return self.out(F.pad(torch.cat([h[:, 3:], h[:, :3]], 1), (1, 1), value=1.0))
+
+
 class Biased(nn.Module):
     """Constants added to hidden neurons: all alike, or one for each."""
 
@@ -489,6 +502,14 @@ SCALED = {
         """,
     ),
     "shifted": Scaled(Shifted, _rows, ""),
+    "larger": Scaled(
+        Larger,
+        lambda: torch.randn(40, 3),
+        """
+        h1 positive a.weight[0]+1 a.bias[0]+1 b.weight[0]+1 b.bias[0]+1 out.weight[2]-1
+        h2 positive a.weight[1]+1 a.bias[1]+1 b.weight[1]+1 b.bias[1]+1 out.weight[1]-1
+        """,
+    ),
     "constant": Scaled(Biased, _rows, ""),
     "weight_norm": Scaled(
         lambda: nn.Sequential(

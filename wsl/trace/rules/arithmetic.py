@@ -21,8 +21,12 @@ _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def _comparison(trace: Recorder, call: Call) -> None:
-    """Comparing with zero looks at signs only."""
-    if not isinstance(call["other"], Tensor) and call["other"] == 0:
+    """Comparing with zero looks at signs only, and comparing two tensors at those of differences."""
+    if isinstance(call["other"], Tensor):
+        values = [trace.value(tensor) for tensor in call.tensors]
+        out = assign_broadcast(trace, call, values)
+        return combine(trace, map(aligned, values), aligned(out), Law(0))
+    if call["other"] == 0:
         return apply_law(trace, call, Law(0, "even" if call.name in ("eq", "ne") else None))
     return entangle(trace, call)
 
