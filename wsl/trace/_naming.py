@@ -131,7 +131,7 @@ class AxisNames:
 
     def kind(self, key: Sum) -> LeafKind:
         """The kind of a named axis."""
-        return self._classifier.kind(key[0][0])
+        return self._classifier.kind(next(itertools.chain.from_iterable(key)))
 
     def dims(self, sums: Iterable[Sum]) -> tuple[SpecDim, ...]:
         """The dims of one tensor, written with the names of the axes."""

@@ -43,7 +43,7 @@ def reduced_dims(argument: Any, rank: int) -> tuple[int, ...]:
     if argument is None or (isinstance(argument, (list, tuple)) and not argument):
         return tuple(range(rank))
     listed: Sequence[int] = argument if isinstance(argument, (list, tuple)) else (argument,)
-    return tuple(dim % max(rank, 1) for dim in listed)
+    return tuple(dim % rank for dim in listed) if rank else ()
 
 
 def _prepare(trace: Recorder, call: Call) -> tuple[Operand, list[Operand], tuple[int, ...]]:
