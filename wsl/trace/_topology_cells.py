@@ -22,6 +22,7 @@ class NeuronCell(NamedTuple):
 
     Attributes:
         axes: names of the axes along the cell, in order.
+        own: those that are not hidden; an input has others only where it is repeated along them.
         terms: for every dim the term of the cell; the first one of dims without neurons.
         names: for every dim the name of the axis that begins at each leaf of the term.
         entries: how many there are.
@@ -29,6 +30,7 @@ class NeuronCell(NamedTuple):
     """
 
     axes: AxisTuple
+    own: AxisTuple
     terms: tuple[NeuronTerm, ...]
     names: tuple[tuple[str | None, ...], ...]
     entries: int
@@ -86,6 +88,7 @@ class Layouts:
                 self._sums.add(name)
                 for part in neuron_terms(dim, ()):
                     self._products.setdefault(_significant(part.leaves), name)
+        self._hidden = {name for key, name in names.names.items() if names.kind(key) == "hidden"}
         self._heads: dict[AxisVariable, str] = {}
         for product, name in sorted(self._products.items(), key=lambda item: len(item[0])):
             self._heads.setdefault(product[0], name)
@@ -135,13 +138,14 @@ class Layouts:
             names = tuple(dim[i] for dim, i in zip(named, key, strict=True))
             entries = math.prod(parts[i].size for parts, i in zip(spans, key, strict=True))
             axes = tuple(name for dim in names for name in dim if name is not None)
+            own = tuple(name for name in axes if name not in self._hidden)
             neurons = tuple(
                 leaf
                 for term, found in zip(chosen, names, strict=True)
                 for leaf, name in zip(term.leaves, found, strict=True)
                 if name is not None
             )
-            cells[key] = NeuronCell(axes, chosen, names, entries, neurons)
+            cells[key] = NeuronCell(axes, own, chosen, names, entries, neurons)
         return Layout(spans, cells)
 
 

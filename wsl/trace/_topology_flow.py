@@ -154,7 +154,7 @@ class Flow:
             return weave((*old.strands, *new.strands))
         cell = self.layouts[value].cells[key]
         contents = [spin(self.builder, c, cell) if isinstance(c, Weave) else c for c in (old, new)]
-        contents = [c for c in contents if c is not Plain.INPUT or cell.axes]
+        contents = [c for c in contents if c is not Plain.INPUT or cell.own]
         if not contents:
             return Plain.INPUT
         if isinstance(old, Node) and old.kind == "choice" and isinstance(new, Node):

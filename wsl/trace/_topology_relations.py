@@ -180,7 +180,7 @@ def spin(builder: Builder, woven: Weave, cell: NeuronCell, activation: str | Non
 
 def neurons(builder: Builder, term: Term) -> Node:
     """The node set of a term."""
-    return term.content if isinstance(term.content, Node) else builder.inputs(term.cell.axes)
+    return term.content if isinstance(term.content, Node) else builder.inputs(term.cell.own)
 
 
 def pass_on(builder: Builder, cell: NeuronCell, terms: Sequence[Term], kind: Kind = "sum") -> Content:
@@ -303,7 +303,7 @@ def depend(builder: Builder, cell: NeuronCell, node: Node, terms: Sequence[Term]
 
 
 def _is_input(term: Term) -> bool:
-    return term.content is Plain.INPUT and bool(term.cell.axes)
+    return term.content is Plain.INPUT and bool(term.cell.own)
 
 
 def _belong(builder: Builder, node: Node, strands: Iterable[Strand]) -> Node:
