@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from wsl.trace._axes import Dim
+from wsl.trace._axes import Dim, Reason
 
 Parity = Literal["odd", "even"]
 Constancy = Literal["zero", "constant", "input"]
@@ -28,7 +28,8 @@ class Value:
 
     Attributes:
         weight: whether it is a parameter, or depends on nothing but parameters and constants.
-        indexes: dims that the tensor's *values* point into (indices of a maximum); fixed if it is read.
+        indexes: dims that the tensor's *values* point into (indices of a maximum), which are fixed if it is
+            read, and the reason for that.
         uses: of a constant fill, which has axes of its own at every use: the values of these uses.
         is_use: whether it is the value of one use of a fill.
     """
@@ -41,7 +42,7 @@ class Value:
         self.dims = dims
         self.constancy = constancy
         self.weight = weight
-        self.indexes: tuple[Dim, ...] = ()
+        self.indexes: tuple[tuple[Dim, Reason], ...] = ()
         self.uses: list[Value] | None = None
         self.is_use = False
 

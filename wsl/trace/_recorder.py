@@ -78,8 +78,8 @@ class Recorder:
             value.uses.append(Value(fresh(tensor.shape), value.constancy))
             value.uses[-1].is_use = True
             return value.uses[-1]
-        for dim in value.indexes:
-            self.fix(dim)
+        for dim, reason in value.indexes:
+            fix(dim, reason)
         return value
 
     def assign(self, tensor: Tensor, dims: Iterable[Dim], constancy: Constancy | None = None) -> Value:

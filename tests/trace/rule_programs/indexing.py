@@ -70,7 +70,7 @@ READING: Rows = {
     "take": Program(
         "2!a constant tensor met by index, 4!index, 6!index", lambda h: h.take(_at(3, 4))[None].expand(2, 2)
     ),
-    "argmax": Program("6, 4!gather", lambda h: h.gather(2, h.argmax(2, keepdim=True))),
+    "argmax": Program("6, 4!argmax", lambda h: h.gather(2, h.argmax(2, keepdim=True))),
     "masked_select": Program(
         "6, 4!masked_select", lambda h: h.sum(1) + h[0].sum(0).masked_select(h[0].sum(0) > -9)
     ),
@@ -88,7 +88,7 @@ READING: Rows = {
         "6, 4!index_select, 5!repeat_interleave", lambda h: h.repeat_interleave(_at(1, 2, 1, 1), 2)
     ),
     "one_hot": Program(
-        "4, 6!scatter in middle; aminmax", lambda h: h + F.one_hot(h.sum(2).argmax(1), 6)[:, :, None]
+        "4, 6!scatter in middle; argmax", lambda h: h + F.one_hot(h.sum(2).argmax(1), 6)[:, :, None]
     ),
 }
 WRITING: Rows = {
@@ -119,7 +119,7 @@ WRITING: Rows = {
     "scatter numbers": Program("6, 4!scatter", lambda h: h.scatter(2, _zeros(2, 6, 2), 1.5)),
     "scatter a part": Program("4!scatter, 6!scatter", lambda h: h.scatter(2, _zeros(2, 3, 2), 0.0)),
     "scatter at maxima": Program(
-        "6, 4!scatter, 4!scatter", lambda h: torch.zeros_like(h).scatter(2, h.argmax(2, True), 1.0)
+        "6, 4!argmax, 4!scatter", lambda h: torch.zeros_like(h).scatter(2, h.argmax(2, True), 1.0)
     ),
     "scatter products": Program(
         "4, 6!scatter", lambda h: h.scatter(1, BINS.expand_as(h), 2.0, reduce="multiply")

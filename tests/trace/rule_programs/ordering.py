@@ -16,10 +16,10 @@ PROGRAMS: Rows = {
     "flip": Program("6, 4!flip, 4!flip", lambda h: h.flip(2)),
     "roll": Program("4, 6!roll, 6!roll", lambda h: h.roll(1, 1)),
     "sort": Program("4, 6, 4!sort", lambda h: h.sort(2).values),
-    "sort index": Program("6, 4!add in middle; sort", lambda h: h.sort(2).indices + h),
+    "sort index": Program("6, 4!sort", lambda h: h.sort(2).indices + h),
     "topk": Program("4, 6, 2!topk", lambda h: h.topk(2, 2).values),
-    "topk index": Program("4, 2!topk, 6!gather", lambda h: h.gather(1, h.topk(2, 1).indices)),
-    "argsort": Program("6, 4!add in middle; sort", lambda h: aten.argsort(h, 2) + h),
+    "topk index": Program("4, 2!topk, 6!topk", lambda h: h.gather(1, h.topk(2, 1).indices)),
+    "argsort": Program("6, 4!sort", lambda h: aten.argsort(h, 2) + h),
     "bucketize": Program("4, 6, 3!cumsum", lambda h, b: torch.bucketize(h, b.cumsum(0)), {"b": (3,)}),
     "searchsorted": Program(
         "4, 6, 7!searchsorted",

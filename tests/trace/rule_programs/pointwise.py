@@ -97,6 +97,7 @@ PROGRAMS: Rows = {
     "isclose": Program(BOTH, lambda h, w: aten.isclose(h, w), {"w": (4,)}),
     "bitwise_not": Program(BOTH, lambda h: ~(h > 0.5)),
     "add a number": Program(BOTH, lambda h: h + 1.0),
+    "polygamma": Program(BOTH, lambda h: torch.polygamma(1, h)),
     "threshold": Program(BOTH, lambda h: F.threshold(h, 0.1, 20.0)),
     "clamp": Program(
         BOTH, lambda h, w: h.clamp(-1, 1).clamp_min(0.2).clamp_max(0.7).clamp(min=w), {"w": (4,)}

@@ -64,7 +64,7 @@ CONTRACTIONS: Rows = {
     "addmv": Program("4, 6", lambda h, w: torch.addmv(h[0].sum(1), h[0], w).expand(2, 6), {"w": (4,)}),
     "dot": Program("4, 5, 6", lambda h, v, w: h * torch.dot(v, w) * torch.vdot(w, w), {"v": (5,), "w": (5,)}),
     "meshgrid": Program(
-        "4, 6",
+        "4, 4, 6, 6",
         lambda h: torch.stack(torch.meshgrid(h[0].sum(0), h[0].sum(1), indexing="ij")).expand(2, 2, 4, 6),
     ),
     "attention": Program("2, 2, 2, 4, 6", _flash, {"w": (4, 12)}),
@@ -132,12 +132,12 @@ REDUCTIONS: Rows = {
         for name in _PAIRS
     },
     "kthvalue": Program("4, 6", lambda h: h.kthvalue(2, 1).values),
-    "kthvalue index": Program("4, 6!mul", lambda h: h.kthvalue(2, 1).indices * h.sum(1)),
+    "kthvalue index": Program("4, 6!kthvalue", lambda h: h.kthvalue(2, 1).indices * h.sum(1)),
     "aminmax": Program("4, 6", lambda h: torch.aminmax(h, dim=2).max),
     "std_mean": Program("4, 6", lambda h: torch.std_mean(h, 2)[1]),
     "var_mean": Program("4, 6", lambda h: torch.var_mean(h, 2)[0]),
     "count_nonzero": Program("4, 6", lambda h: (h > 0.5).count_nonzero(2)),
-    "argmin": Program("6, 4!add", lambda h: h.argmin(2) + h.sum(2)),
+    "argmin": Program("6, 4!argmin", lambda h: h.argmin(2) + h.sum(2)),
     "of everything": Program("4, 6", lambda h: h * h.max() + h.median()),
     "maximum": Program("4, 6", lambda h: torch.max(h, h * h) + torch.min(h, h * h)),
     "maxout": Program("2, 3, 4", lambda h: h.view(2, 3, 2, 4).amax(2)),

@@ -1,11 +1,16 @@
 """What is known of each operator of torch, by the operator's name without overload and in-place mark.
 
-A rule runs after its operator and says two things once. It gives the outputs their dims, and makes dims equal
-that the operator indexes together: that is all that permutations need. And it records facts (see
-:mod:`wsl.trace._facts`): how each output depends on the operands, in homogeneity and parity, with labels that
-tell which dimensions are indexed together and, where the output lacks a label, which are summed over. A rule
-that cannot describe its arguments raises :class:`~wsl.trace._recorder.Unsupported`; then, as for operators
-without a rule, everything is fixed. In-place and ``out=`` variants use the same rule.
+A rule runs after its operator and says three things, from which all else follows:
+
+* which dims are the same axes: it gives the outputs their dims, makes dims equal that are indexed together,
+  and fixes those whose order matters;
+* which dims are mixed: in the facts that it records (see :mod:`wsl.trace._facts`), a dim of an operand whose
+  label is ``None``, or missing from the output's labels, is one along which an output depends on every index;
+* how each output depends on each operand: homogeneity and parity.
+
+Each file says so for its family of operators. A rule that cannot describe its arguments raises
+:class:`~wsl.trace._recorder.Unsupported`; then everything is fixed, as by operators that have neither a rule
+nor a decomposition. In-place and ``out=`` variants use the same rule.
 """
 
 from wsl.trace._recorder import Rule

@@ -1,4 +1,9 @@
-"""Convolutions in any number of dimensions, transposed or not, grouped and depthwise."""
+"""Convolutions in any number of dimensions, transposed or not, grouped and depthwise.
+
+Dims: channels are contracted, or ``(group, channel)`` where there are groups; kernel positions are fixed, and
+so are positions, unless the kernel is a single point. Mixing: input channels of a group, and positions.
+Homogeneity: linear in the input and in the weight.
+"""
 
 from wsl.trace._axes import AxisVariable, Dim, fix, is_fixed, size_of
 from wsl.trace._facts import Operand, Value, aligned

@@ -1,4 +1,7 @@
-"""Functions of the entries of one tensor at each index: activations, powers, copies."""
+"""Functions of the entries of one tensor at each index: activations, powers, copies.
+
+Dims: those of the input. Mixing: none. Homogeneity and parity: by the tables of laws.
+"""
 
 from torch import Tensor
 
@@ -96,6 +99,10 @@ def _power(trace: Recorder, call: Call) -> None:
     return apply_law(trace, call, Law(exponent, parity))
 
 
+def _polygamma(trace: Recorder, call: Call) -> None:
+    apply_law(trace, call, Law())
+
+
 def _rrelu(trace: Recorder, call: Call) -> None:
     """Leaky ReLU with the mean slope, as the module is in evaluation mode."""
     apply_law(trace, call, Law() if call["training"] else Law(1), "rrelu")
@@ -134,6 +141,7 @@ RULES: dict[str, Rule] = {
     "_prelu_kernel": _prelu,
     "native_dropout": _dropout,
     "log_sigmoid_forward": _log_sigmoid,
+    "polygamma": _polygamma,
     "pow": _power,
     "rrelu_with_noise": _rrelu,
     "threshold": _threshold,

@@ -1,4 +1,7 @@
-"""Gated linear units: one half of a dimension is multiplied by the sigmoid of the other."""
+"""Gated linear units: one half of a dimension is multiplied by the sigmoid of the other.
+
+Dims: the halves lie on the same axis. Mixing: none. Homogeneity: linear in the first half.
+"""
 
 from wsl.trace._axes import size_of
 from wsl.trace._facts import Value, aligned

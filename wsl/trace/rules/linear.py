@@ -1,4 +1,7 @@
-"""Contractions: ``mm``, ``addmm``, ``bmm``, ``baddbmm``, ``mv``, ``addmv``, ``dot``."""
+"""Contractions: ``mm``, ``addmm``, ``bmm``, ``baddbmm``, ``addbmm``, ``mv``, ``addmv``, ``dot``.
+
+Dims: those of equal labels are the same. Mixing: the contracted ones. Homogeneity: linear in each operand.
+"""
 
 from torch import Tensor
 

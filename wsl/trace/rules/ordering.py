@@ -52,7 +52,7 @@ def _sorted(trace: Recorder, call: Call) -> None:
         indices = tensor is call.outs[-1]
         trace.facts.apply(Operand(x, labels), Operand(out, labels), 0 if indices else 1)
         if indices:
-            out.indexes = x.dims[along : along + 1]
+            out.indexes = tuple((dim, trace.reason()) for dim in x.dims[along : along + 1])
 
 
 def _searched(trace: Recorder, call: Call) -> None:

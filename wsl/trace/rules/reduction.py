@@ -72,7 +72,7 @@ def _lawful(trace: Recorder, call: Call) -> None:
         trace.facts.apply(x, out, law.degree, law.parity)
     for out in outs if call.name.startswith("arg") else outs[1:]:
         if not call.outs[outs.index(out)].is_floating_point():
-            out.value.indexes = tuple(x.value.dims[i] for i in reduced)
+            out.value.indexes = tuple((x.value.dims[i], trace.reason()) for i in reduced)
 
 
 def _product(trace: Recorder, call: Call) -> None:

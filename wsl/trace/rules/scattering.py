@@ -10,8 +10,8 @@ from torch import Tensor
 from wsl.trace._facts import Operand, Value, aligned
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule, Unsupported
+from wsl.trace.rules._indices import Positions, align_along
 from wsl.trace.rules._laws import Law, combine, reduced
-from wsl.trace.rules.indexing import Positions, align_along
 
 _SUMS = ("sum", "add", "mean")
 _EXTREMA = ("amax", "amin")
