@@ -137,7 +137,9 @@ def test_apply_is_its_definition(spec, seed):
     generator = _generator(seed)
     weights = random_weights(spec, 3, generator)
     action = _draw(spec, 3, generator)
-    _assert_same(apply(spec, action, weights), _apply_by_definition(spec, action, weights))
+    moved = apply(spec, action, weights)
+    _assert_same(moved, _apply_by_definition(spec, action, weights))
+    assert all(tensor.is_contiguous() for tensor in moved.values())
 
 
 @settings(max_examples=30)

@@ -58,7 +58,8 @@ def mix_along(part: Tensor, dims: Dims, matrices: Tensor) -> Tensor:
     rank = part.dim()
     given = list(range(rank))
     made = [rank if dim == dims[-1] else dim for dim in given]
-    return torch.einsum(matrices, [0, *dims[:-1], rank, dims[-1]], part, given, made)
+    mixed = torch.einsum(matrices, [0, *dims[:-1], rank, dims[-1]], part, given, made)
+    return mixed.contiguous()  # modules may view their weights in another shape
 
 
 def _row_numbers(
