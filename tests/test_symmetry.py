@@ -137,9 +137,7 @@ def test_apply_is_its_definition(spec, seed):
     generator = _generator(seed)
     weights = random_weights(spec, 3, generator)
     action = _draw(spec, 3, generator)
-    moved = apply(spec, action, weights)
-    _assert_same(moved, _apply_by_definition(spec, action, weights))
-    assert all(tensor.is_contiguous() for tensor in moved.values())
+    _assert_same(apply(spec, action, weights), _apply_by_definition(spec, action, weights))
 
 
 @settings(max_examples=30)
@@ -258,6 +256,16 @@ def test_matrices_along_what_a_moving_family_is_over_are_refused():
         apply(spec, Action({}, mixing.scales), apply(spec, rows, weights)),
     )
     _assert_same(apply(spec, inverse(spec, factors), apply(spec, factors, weights)), weights)
+
+
+def test_mixed_weights_are_contiguous():
+    """Modules view their weights in other shapes."""
+    text = (
+        "axes h: 2 hidden  d: 3 hidden linear  x: 2 input\na x h d[h]\nb h d[h] x\nscaling: d linear a+1 b-1"
+    )
+    spec = WeightSpec.parse(text)
+    moved = apply(spec, sample(spec, 2, linear=True, dtype=torch.float64), random_weights(spec, 2))
+    assert all(tensor.is_contiguous() for tensor in moved.values())
 
 
 def test_matrices_are_well_conditioned_and_differ():
