@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from described_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from hypothesis import given, settings
+from known_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from random_topologies import random_topologies
 
 from wsl.graph import (
@@ -84,7 +84,7 @@ def test_a_product_is_connected_with_its_factors() -> None:
     assert first.target.nodes == second.target.nodes == "a.b"
     assert first.target.fold(states)[0, 0].flatten().tolist() == [0.5, 2.5, 4.5]  # of each a, over b
     assert second.target.fold(states)[0, 0].flatten().tolist() == [2.0, 3.0]
-    source = torch.tensor([10.0, 20.0]).reshape(1, 1, 2, 1)
+    source = torch.tensor([10.0, 20.0]).reshape(1, 1, 2)
     assert second.target.unfold(source).flatten().tolist() == [10.0, 20.0] * 3
 
 

@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 import torch
-from described_topologies import TOPOLOGIES
 from hypothesis import HealthCheck, given, settings
+from known_topologies import TOPOLOGIES
 from torch import Tensor, nn
 
 from wsl.encoders import Encoder, WeightFeatures

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from described_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from encoder_suite import CNN, MLP, EncoderSuite, largest_difference
 from hypothesis import given, settings
+from known_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from random_topologies import random_topologies
 from torch import Tensor, nn
 

@@ -21,41 +21,32 @@ SPEC = WeightSpec.parse(
 
 def test_messages_of_matrices_are_products() -> None:
     weights, gains = torch.randn(2, 3, 4, 6), torch.randn(6, 5)
-    below, above = torch.randn(2, 4, 1, 5), torch.randn(2, 3, 1, 5)
+    below, above = torch.randn(2, 4, 5), torch.randn(2, 3, 5)
     plain = matrix_messages(weights[..., :1], below, None, 0)
-    assert torch.allclose(plain[:, :, 0], weights[..., 0] @ below[:, :, 0] / 2)
+    assert torch.allclose(plain, weights[..., 0] @ below / 2)
     plain = matrix_messages(weights[..., :1], above, None, 1)
-    assert torch.allclose(plain[:, :, 0], weights[..., 0].mT @ above[:, :, 0] / math.sqrt(3))
-    expected = torch.einsum("bijp,pc,bjc->bic", weights, gains, below[:, :, 0]) / math.sqrt(24)
-    assert torch.allclose(matrix_messages(weights, below, gains, 0)[:, :, 0], expected, atol=1e-6)
-
-
-def test_shared_weights_send_to_each_copy() -> None:
-    weights, gains, states = torch.randn(2, 3, 4, 6), torch.randn(6, 5), torch.randn(2, 4, 7, 5)
-    together = matrix_messages(weights, states, gains, 0)
-    for copy in range(7):
-        alone = matrix_messages(weights, states[:, :, copy : copy + 1], gains, 0)
-        assert torch.allclose(together[:, :, copy : copy + 1], alone, atol=1e-6)
+    assert torch.allclose(plain, weights[..., 0].mT @ above / math.sqrt(3))
+    expected = torch.einsum("bijp,pc,bjc->bic", weights, gains, below) / math.sqrt(24)
+    assert torch.allclose(matrix_messages(weights, below, gains, 0), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("gained", [True, False])
 def test_messages_of_tensors_equal_those_of_matrices(gained: bool) -> None:
     weights = torch.randn(2, 3, 4, 6 if gained else 1)
     gains = torch.randn(6, 5) if gained else None
-    below, above = torch.randn(2, 4, 2, 5), torch.randn(2, 3, 2, 5)
-    for states, side in ((below, 0), (above, 1)):
+    for states, side in ((torch.randn(2, 4, 5), 0), (torch.randn(2, 3, 5), 1)):
         found = tensor_messages(weights, states, gains, [side], [1 - side])
         assert torch.allclose(found, matrix_messages(weights, states, gains, side), atol=1e-6)
 
 
 def test_messages_of_tensors_between_any_dimensions() -> None:
-    weights, states = torch.randn(2, 3, 4, 2, 1), torch.randn(2, 6, 1, 5)
+    weights, states = torch.randn(2, 3, 4, 2, 1), torch.randn(2, 6, 5)
     matrices = weights[..., 0].permute(0, 2, 1, 3).reshape(2, 4, 6)
     found = tensor_messages(weights, states, None, [1], [0, 2])
-    assert torch.allclose(found[:, :, 0], matrices @ states[:, :, 0] / math.sqrt(6), atol=1e-6)
+    assert torch.allclose(found, matrices @ states / math.sqrt(6), atol=1e-6)
     diagonal = tensor_messages(weights, states, None, [2], [0, 2])  # equal indices of dimension 2
     expected = torch.einsum("zak,zakx->zkx", weights.mean(2)[..., 0], states.reshape(2, 3, 2, 5))
-    assert torch.allclose(diagonal[:, :, 0], expected / math.sqrt(3), atol=1e-6)
+    assert torch.allclose(diagonal, expected / math.sqrt(3), atol=1e-6)
 
 
 def test_fourier_features() -> None:

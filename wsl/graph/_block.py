@@ -113,8 +113,7 @@ class GraphBlock:
     def to_nodes(self, values: Tensor) -> Iterator[tuple[str, Tensor]]:
         """Values ``(B, *sizes, C)`` of a block on nodes, for every node set that has them ``(B, n, C)``."""
         for use in self.uses:
-            folded = values.reshape(-1, 1, 1, values.shape[-1])
-            yield use.target.nodes, use.target.unfold(folded)
+            yield use.target.nodes, use.target.unfold(values.reshape(-1, 1, values.shape[-1]))
 
     def from_nodes(self, states: Callable[[str], Tensor]) -> Tensor:
         """States ``(B, n, C)`` of node sets to those of a block on nodes, ``(B, *sizes, C)``: their mean."""

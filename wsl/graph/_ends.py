@@ -44,28 +44,37 @@ class End:
         )
 
     def fold(self, states: Tensor) -> Tensor:
-        """States ``(B, n, C)`` to ``(B * batch, groups, common, C)``: the mean over the rest."""
+        """States ``(B, n, C)`` to ``(B * batch, groups, common * C)``: the mean over the rest."""
+        if self.plain:
+            return states
         batch, groups, common, rest = self.parts
         count, _, channels = states.shape
-        if self.plain:
-            return states.unsqueeze(2)
         apart = states.reshape(count, *self.sizes, channels)
         moved = apart.permute(0, *(i + 1 for i in self.order), -1)
-        if rest == 1:
-            return moved.reshape(count * batch, groups, common, channels)
-        return moved.reshape(count * batch, groups, common, rest, channels).mean(3)
+        if rest > 1:
+            moved = moved.reshape(count * batch, groups, common, rest, channels).mean(3)
+        return moved.reshape(count * batch, groups, common * channels)
 
     def unfold(self, messages: Tensor) -> Tensor:
-        """``(B * batch, groups, common or 1, C)`` to ``(B, n, C)``: the same for all of the rest."""
-        batch, _, common, rest = self.parts
+        """``(B * batch, groups, common * C)`` to ``(B, n, C)``: the same for all of the rest."""
         if self.plain:
-            return messages.squeeze(2)
-        channels = messages.shape[-1]
-        count = messages.shape[0] // batch
-        spread = messages.unsqueeze(3).expand(-1, -1, common, rest, -1)
+            return messages
+        batch, _, common, rest = self.parts
+        count, channels = messages.shape[0] // batch, messages.shape[2] // common
+        spread = messages.unflatten(2, (common, 1, channels)).expand(-1, -1, -1, rest, -1)
         apart = spread.reshape(count, *(self.sizes[i] for i in self.order), channels)
         inverse = sorted(range(len(self.order)), key=self.order.__getitem__)
         return apart.permute(0, *(i + 1 for i in inverse), -1).reshape(count, math.prod(self.sizes), channels)
+
+    def pool(self, states: Tensor) -> Tensor:
+        """States ``(B, n, C)`` to ``(B * batch, groups, C)``: the mean over nodes that share weights."""
+        folded, common = self.fold(states), self.parts[2]
+        return folded if common == 1 else folded.unflatten(2, (common, -1)).mean(2)
+
+    def spread(self, messages: Tensor) -> Tensor:
+        """``(B * batch, groups, C)`` to ``(B, n, C)``: the same for all nodes that share weights."""
+        common = self.parts[2]
+        return self.unfold(messages if common == 1 else messages.repeat(1, 1, common))
 
     def rows(self, start: int) -> Tensor:
         """Numbers of the nodes, counted from ``start``: ``(batch, groups, common, rest)``."""

@@ -54,7 +54,7 @@ def exchange(
     on_sides: tuple[list[Tensor], list[Tensor]] = ([], [])
     for use, sides in zip(block.uses, block.sides, strict=True):
         for end, side in zip(use.ends, sides, strict=True):
-            on_sides[side].append(_indexed(end, terms(end)))
+            on_sides[side].append(end.pool(terms(end)))
     summed = [
         _share(side, len(block.uses)) if side else folded.new_zeros(len(folded), size, folded.shape[-1])
         for side, size in zip(on_sides, sizes, strict=True)
@@ -66,9 +66,9 @@ def exchange(
             linear = None
             if use.source is not None:
                 sent = use.ends[1 - i]
-                received = matrix_messages(inner, sent.fold(values(sent)), weights.gains, side)
-                linear = end.unfold(received)
-            messages.append(Message(end, end.unfold(means[side].unsqueeze(2)), linear))
+                gains = _gains(weights.gains, end)
+                linear = end.unfold(matrix_messages(inner, sent.fold(values(sent)), gains, side))
+            messages.append(Message(end, end.spread(means[side]), linear))
     return new.reshape(edges.shape), messages
 
 
@@ -81,27 +81,26 @@ def _exchange_tensor(
     inner = weights.values.reshape(-1, *sizes, weights.values.shape[-1])
     ends = [end for use in block.uses for end in use.ends]
     dims = [tuple(g - first for g in end.groups) for end in ends]
-    added = [_indexed(end, terms(end)) / len(block.uses) for end in ends]
+    added = [end.pool(terms(end)) / len(block.uses) for end in ends]
     new, means = update_hyperedges(folded, matrix, added, dims)
-    mean = dict(zip(map(id, ends), zip(dims, means, strict=True), strict=True))
     messages = []
+    received = iter(zip(dims, means, strict=True))
     for use in block.uses:
-        for i, end in enumerate(use.ends):
-            own, received = mean[id(end)]
+        own = [next(received) for _ in use.ends]
+        for i, (end, (to, mean)) in enumerate(zip(use.ends, own, strict=True)):
             linear = None
             if use.source is not None:
-                sent = use.ends[1 - i]
-                other = tuple(g - first for g in sent.groups)
-                linear = tensor_messages(inner, sent.fold(values(sent)), weights.gains, own, other)
-                linear = end.unfold(linear)
-            messages.append(Message(end, end.unfold(received.unsqueeze(2)), linear))
+                sent, gains = use.ends[1 - i], _gains(weights.gains, end)
+                multiplied = tensor_messages(inner, sent.fold(values(sent)), gains, to, own[1 - i][0])
+                linear = end.unfold(multiplied)
+            messages.append(Message(end, end.spread(mean), linear))
     return new.reshape(edges.shape), messages
 
 
-def _indexed(end: End, states: Tensor) -> Tensor:
-    """States ``(B, n, C)`` in the order of the block: their means over nodes that share its weights."""
-    folded = end.fold(states)
-    return folded.squeeze(2) if folded.shape[2] == 1 else folded.mean(2)
+def _gains(gains: Tensor | None, end: End) -> Tensor | None:
+    """Gains ``(K, C)`` for all the nodes that share a weight, ``(K, common * C)``."""
+    common = end.parts[2]
+    return gains if gains is None or common == 1 else gains.repeat(1, common)
 
 
 def _share(terms: list[Tensor], uses: int) -> Tensor:

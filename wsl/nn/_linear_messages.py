@@ -14,18 +14,17 @@ def matrix_messages(weights: Tensor, states: Tensor, gains: Tensor | None, side:
 
     Args:
         weights: ``(B, n_0, n_1, K)``.
-        states: of the nodes on the other side, ``(B, n, D, C)``: ``D`` networks of nodes share the weights.
+        states: of the nodes on the other side, ``(B, n, C)``.
         gains: ``(K, C)``, or ``None`` if ``K`` is 1 and the gain 1.
         side: 0 or 1, where the messages go.
 
     Returns:
-        ``(B, n_side, D, C)``.
+        ``(B, n_side, C)``.
     """
     matrix = (weights if side == 0 else weights.transpose(1, 2)).flatten(2)
-    shape = states.shape
     if gains is not None:
-        states = (states.unsqueeze(2) * gains.unsqueeze(1)).flatten(1, 2)
-    return (torch.bmm(matrix, states.flatten(2)) / matrix.shape[2] ** 0.5).unflatten(2, shape[2:])
+        states = (states.unsqueeze(2) * gains).flatten(1, 2)
+    return torch.bmm(matrix, states) / matrix.shape[2] ** 0.5
 
 
 def tensor_messages(
@@ -41,22 +40,20 @@ def tensor_messages(
 
     Args:
         weights: ``(B, n_1, ..., n_k, K)``.
-        states: of the nodes that send, ``(B, n, D, C)`` with ``n`` the product of their dimensions.
+        states: of the nodes that send, ``(B, n, C)`` with ``n`` the product of their dimensions.
         gains: ``(K, C)``, or ``None`` if ``K`` is 1 and the gain 1.
         receiving, sending: the dimensions, from 0, of the nodes that receive and that send.
 
     Returns:
-        ``(B, n', D, C)`` with ``n'`` the product of the receiving dimensions.
+        ``(B, n', C)`` with ``n'`` the product of the receiving dimensions.
     """
     sizes, letters = weights.shape[1:-1], "abcdefghijklmnop"[: weights.dim() - 2]
     to, source = ("".join(letters[i] for i in dims) for dims in (receiving, sending))
-    apart = states.unflatten(1, [sizes[i] for i in sending] or [1])
-    if not sending:
-        apart = apart.squeeze(1)
+    apart = states.reshape(len(states), *(sizes[i] for i in sending), states.shape[-1])
     if gains is None:
         gains = weights.new_ones(1, states.shape[-1])
     summed = [sizes[i] for i in sending if i not in receiving]
     averaged = [sizes[i] for i in range(len(sizes)) if i not in receiving and i not in sending]
     scale = math.prod(averaged) * math.sqrt(math.prod(summed) * weights.shape[-1])
-    message = torch.einsum(f"z{letters}k,kx,z{source}yx->z{to}yx", weights, gains.to(weights), apart) / scale
-    return message.reshape(len(message), -1, *states.shape[2:])
+    message = torch.einsum(f"z{letters}k,kx,z{source}x->z{to}x", weights, gains.to(weights), apart) / scale
+    return message.reshape(len(message), -1, states.shape[-1])
