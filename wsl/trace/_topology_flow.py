@@ -212,16 +212,16 @@ class Flow:
             if id(target) in seen or self._storages.get(id(target), storage) != storage:
                 continue
             seen.add(id(target))
-            contents = (
-                {key: self.content(source, key) for key in self.layouts[source].cells}
-                if fact is None
-                else self._paired(fact, source, target)
-            )
+            before, after = self.layouts[source].cells, self.layouts[target].cells
+            if fact is None:
+                contents = {key: self.content(source, key) for key in before.keys() & after.keys()}
+                whole = set(contents)
+            else:
+                contents = self._paired(fact, source, target)
+                pairs = self._joints.pairs(fact, source, target)
+                whole = {b for a, b in pairs if before[a].entries >= after[b].entries}
             for key, content in contents.items():
-                size = self.layouts[target].cells[key].entries if key in self.layouts[target].cells else 0
-                whole = all(cell.entries >= size for cell in self.layouts[source].cells.values())
-                if size:
-                    self._define(target, {key: content}, replace=whole)
+                self._define(target, {key: content}, replace=key in whole)
             changed += [(target, other, link) for other, link in self._links.get(id(target), [])]
 
     def _place_loose(self, values: Sequence[Value], made: Sequence[Value], start: int) -> None:

@@ -159,7 +159,7 @@ def _without_nodes(
     ]
     if strands:
         woven = weave(strands)
-        if isinstance(fact, Apply) and fact.name and any(strand.lost for strand in woven.strands):
+        if isinstance(fact, Apply) and fact.name and sum(strand.lost > 0 for strand in woven.strands) > 1:
             return spin(builder, woven, cell, fact.name)
         return woven
     if any(part.has_input for part in parts):
