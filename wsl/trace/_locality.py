@@ -147,7 +147,7 @@ class _Over(dict[AxisVariable, set[AxisVariable]]):
 def _places(parts: list[Part], operands: list[Operand]) -> dict[Place, tuple[AxisVariable, ...]]:
     """The leaves at every label of a joint cell; dims that are tied to no label have places of their own.
 
-    If there is one operand, what it mixes along is the dim of the output that has the same leaves.
+    What the operands and the output are mixed along is one place, if it has the same leaves.
     """
     places: dict[Place, tuple[AxisVariable, ...]] = {}
     for part in parts:
@@ -156,7 +156,7 @@ def _places(parts: list[Part], operands: list[Operand]) -> dict[Place, tuple[Axi
             large = tuple(leaf for leaf in found if leaf.size > 1)
             if label not in operands[part.operand].labels:
                 untied[large] += 1
-                places["untied", large, untied[large], part.operand if len(parts) > 2 else None] = large
+                places["untied", large, untied[large]] = large
             elif places.setdefault(label, large) != large:
                 places["conflict", label, part.operand] = (*places[label], *places[label], *large, *large)
     return places
