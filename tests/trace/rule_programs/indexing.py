@@ -50,6 +50,11 @@ READING: Rows = {
         lambda h, w, v: h + _bag("sum", w, v),
         {"w": (5, 4), "v": (3,)},
     ),
+    "embedding with short rows": Program(
+        "4, 6, 5!embedding_renorm",
+        lambda h, w: h + F.embedding(_at(1, 2), w.detach(), max_norm=0.5)[0],
+        {"w": (5, 4)},
+    ),
     "index": Program("6, 2!a constant tensor met by index, 4!index", lambda h: h[:, :, COLUMNS]),
     "index rows": Program("4, 3!a constant tensor met by index, 6!index", lambda h: h[:, ROWS]),
     "index pairs": Program(

@@ -40,6 +40,16 @@ PROGRAMS: Rows = {
     "cat": Program("4, 6", lambda h: torch.cat([h, h * h], 1)),
     "stack": Program("4, 6", lambda h: torch.stack([h, h * h], 1)),
     "pad": Program("4, 6", lambda h: F.pad(h, (0, 0, 1, 1))),
+    "pad positions": Program(
+        "6, 4!avg_pool2d in middle, which runs along it", lambda h: F.pad(F.avg_pool1d(h, 2), (1, 1))
+    ),
+    "pad positions with numbers": Program(
+        "6, 4!avg_pool2d in middle, which runs along it",
+        lambda h: F.pad(F.avg_pool1d(h, 2), (1, 1), value=2.0),
+    ),
+    "empty parts": Program(
+        "4, 6", lambda h: torch.cat([h[:, :0], h, h.split((6, 0), 1)[1].view(2, 0, 4)], 1)
+    ),
     "pixel_shuffle": Program(
         "2, 6", lambda h, w: F.pixel_shuffle((w @ h).view(2, 8, 2, 2), 2), {"w": (8, 6)}
     ),

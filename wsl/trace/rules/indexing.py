@@ -90,6 +90,16 @@ def _gather(trace: Recorder, call: Call) -> None:
     read(trace, Operand(x, labels), Operand(trace.assign(call.out, index.dims), labels), index)
 
 
+def _renormed(trace: Recorder, call: Call) -> None:
+    """``embedding`` with ``max_norm`` shortens the rows that it will read."""
+    weight, indices = trace.value(call["self"]), trace.value(call["indices"])
+    for dim in (weight.dims[0], *indices.dims):
+        trace.fix(dim)
+    trace.facts.opaque(indices)
+    out = trace.assign(call.out, weight.dims)
+    trace.facts.apply(Operand(weight, ("v", None)), Operand(out, ("v", None)), parity="odd")
+
+
 def _fix_all(trace: Recorder, call: Call) -> None:
     values = [trace.value(tensor) for tensor in call.tensors]
     values += [trace.assign(tensor, trace.fixed(tensor.shape)) for tensor in call.outs]
@@ -103,6 +113,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(_FIXING, _fix_all),
     "embedding": _embedding,
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only"), _embedding_bag),
+    "embedding_renorm": _renormed,
     "gather": _gather,
     "index": _index,
     "index_select": _index_select,

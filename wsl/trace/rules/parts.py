@@ -188,6 +188,16 @@ def _stack(trace: Recorder, call: Call) -> None:
         trace.value(call.out)  # what may yet be written to is one value
 
 
+def _longer(trace: Recorder, x: Value, dim: int, size: int, number: float | None) -> Value:
+    """Padding of positions, which are fixed: the new ones have no parts that anything could be tied to."""
+    out = Value((*x.dims[:dim], *trace.fixed([size], "position"), *x.dims[dim + 1 :]))
+    labels = tuple(None if i == dim else i for i in range(len(x.dims)))
+    trace.facts.multiply([Operand(x, labels)], Operand(out, labels))
+    if number:
+        trace.facts.opaque(out)
+    return out
+
+
 def _pad(trace: Recorder, call: Call) -> None:
     """Padding with a number adds indices that are alike; negative padding cuts."""
     x = trace.value(call["self"])
@@ -197,6 +207,9 @@ def _pad(trace: Recorder, call: Call) -> None:
         if not before and not after:
             continue
         i = len(x.dims) - 1 - j
+        if is_fixed(x.dims[i]):
+            x = _longer(trace, x, i, before + size_of(x.dims[i]) + after, call["value"])
+            continue
         parts = [(AxisVariable(before),), x.dims[i], (AxisVariable(after),)]
         padded: Dim = (Concatenation(part for part in parts if size_of(part)),)
         whole = Value((*x.dims[:i], padded, *x.dims[i + 1 :]))

@@ -49,6 +49,9 @@ def _view(trace: Recorder, call: Call) -> None:
     old, new = tuple(call["self"].shape), tuple(call.out.shape)
     if call["self"].dtype != call.out.dtype:
         raise Unsupported
+    if 0 in old:  # there are no entries to follow
+        trace.assign(call.out, trace.fixed(new))
+        return None
     runs = _runs(old, new)
     stack = trace.values.get_stack(call["self"])
     if stack is not None and _view_of_stack(trace, call, stack, runs):
