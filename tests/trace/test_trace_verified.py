@@ -1,23 +1,11 @@
-"""The groups found in the tables of architectures leave the functions unchanged, and wrong ones do not."""
+"""The groups found in the tables of architectures leave the functions unchanged."""
 
 from fnmatch import fnmatchcase
 
 import pytest
 from architectures import KNOWN, Known
 
-from wsl import SymmetryError, VerifyReport, trace, verify
-from wsl.testing import mutations
-
-MUTATED = (
-    "mlp",
-    "siren",
-    "swiglu",
-    "grouped",
-    "concat_flatten",
-    "attention_einsum",
-    "mixture_of_experts",
-    "elman",
-)
+from wsl import VerifyReport, trace, verify
 
 
 def proven(row: Known) -> VerifyReport:
@@ -43,27 +31,3 @@ def escaped(pattern: str) -> str:
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_group_leaves_the_function_unchanged(name):
     proven(KNOWN[name])
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mlp",
-        "siren",
-        "grouped",
-        "concat_flatten",
-        "attention_einsum",
-        "mixture_of_experts",
-        "swiglu",
-        "elman",
-    ],
-)
-def test_other_groups_do_not(name):
-    row = KNOWN[name]
-    module, example = row.build(), row.inputs()
-    found = list(mutations(trace(module, example)))
-    assert len(found) >= 8
-    for what, wrong in found:
-        with pytest.raises(SymmetryError):
-            verify(module, wrong, example)
-            pytest.fail(f"passed although {what}")
