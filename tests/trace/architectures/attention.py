@@ -233,6 +233,9 @@ ROWS = {
         dull=("1.qkv.bias[1] along *",),
         missing=KEY_BIAS,
     ),
+    "block_used_twice": Known(
+        lambda: between(*[Block(SelfAttention("split"))] * 2), _sequence, "2 3|2^2 5 6"
+    ),
     "attention_einsum": Known(
         EinsumAttention,
         _sequence,

@@ -44,6 +44,14 @@ def gpt_neox() -> nn.Module:
     )
 
 
+def t5() -> nn.Module:
+    """The bias for relative positions belongs to the heads of all layers of a stack."""
+    sizes = {"d_model": 6, "d_kv": 3, "d_ff": 5, "num_layers": 2, "num_heads": 2, "vocab_size": 11}
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(**sizes, relative_attention_num_buckets=8, use_cache=False)
+    )
+
+
 def tokens() -> Tensor:
     return torch.randint(0, 11, (2, 6))
 
@@ -93,6 +101,7 @@ ROWS = {
         dull=("*.k_proj.bias along *",),
         missing=KEY_BIAS,
     ),
+    "t5": Known(t5, lambda: (tokens(), None, tokens()), "2^4 3|2^12 5^4 6", output=logits),
     "gpt_neox": Known(
         gpt_neox,
         tokens,

@@ -63,6 +63,18 @@ class Retied(nn.Module):
         return self.out(torch.relu(F.linear(torch.relu(self.code(x)), self.code.weight.t(), self.shift)))
 
 
+class Flat(nn.Module):
+    """Two layers whose weights and biases are ranges of one vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flat = nn.Parameter(torch.randn(15 + 5 + 10 + 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, shift, last, offset = self.flat.split((15, 5, 10, 2))
+        return F.linear(torch.tanh(F.linear(x, first.view(5, 3), shift)), last.view(2, 5), offset)
+
+
 class Siamese(nn.Module):
     """One encoder reads two inputs; their codes are compared."""
 
@@ -159,6 +171,16 @@ ROWS = {
         """,
     ),
     "retied": Known(Retied, lambda: torch.randn(4, 3), "4 5"),
+    "flat_parameter": Known(
+        Flat,
+        lambda: torch.randn(4, 3),
+        "5",
+        """
+        axes  h1: 5 hidden tanh sign  x: 3 input  y: 2 output
+        flat  (h1 x + h1 + y h1 + y)
+        scaling: h1 sign flat[0]+1 flat[1]+1 flat[2]+1
+        """,
+    ),
     "siamese": Known(
         Siamese,
         lambda: (torch.randn(5, 3), torch.randn(5, 3)),
