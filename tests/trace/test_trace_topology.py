@@ -19,19 +19,26 @@ def written(spec: WeightSpec) -> list[str]:
     ]
     lines = ["  ".join(nodes)]
     for node in spec.topology.nodes:
-        edges = [
+        edges = sorted(
             " ".join(filter(None, (edge.source or "-", edge.block, edge.ends)))
             for edge in spec.topology.edges
             if edge.target == node.name
-        ]
+        )
         lines += [f"{node.name} <- {', '.join(edges)}"] if edges else []
     return lines
 
 
 def check(module: nn.Module, inputs: object, text: str) -> None:
     spec = wsl.trace(module, inputs)
-    expected = [" ".join(line.split()) for line in text.strip().splitlines()]
-    assert [" ".join(line.split()) for line in written(spec)] == expected
+    nodes, *lines = text.strip().splitlines()
+    expected = [nodes.split()]
+    for target, _, edges in (line.strip().partition(" <- ") for line in lines):
+        expected.append([target, *sorted(edges.split(", "))])
+    found_nodes, *found_lines = written(spec)
+    found = [found_nodes.split()]
+    for target, _, edges in (line.partition(" <- ") for line in found_lines):
+        found.append([target, *edges.split(", ")])
+    assert found == expected
     assert WeightSpec.parse(str(spec)) == spec
 
 

@@ -18,10 +18,10 @@ from wsl.trace._naming import AxisNames, Expansion
 from wsl.trace._recorder import Recorder
 from wsl.trace._topology_build import Builder
 from wsl.trace._topology_cells import Layouts
+from wsl.trace._topology_content import operator_word
 from wsl.trace._topology_flow import Flow
 from wsl.trace._topology_merge import simplify
 from wsl.trace._topology_nodes import Node, Origin
-from wsl.trace._topology_relations import operator_word
 from wsl.trace._topology_weights import state_weaves
 
 _NO_AXES = "s"

@@ -19,18 +19,10 @@ from wsl.trace._facts import (
 )
 from wsl.trace._topology_build import Builder
 from wsl.trace._topology_cells import CellKey, Layouts
+from wsl.trace._topology_content import Content, Plain, Term
 from wsl.trace._topology_joint import Joints
 from wsl.trace._topology_nodes import Node
-from wsl.trace._topology_relations import (
-    Content,
-    Plain,
-    Term,
-    depend,
-    entangle,
-    pass_on,
-    relate,
-    spin,
-)
+from wsl.trace._topology_relations import depend, entangle, pass_on, relate, spin
 from wsl.trace._topology_weights import Weave, regrouped, weave
 
 Where = tuple[int, CellKey]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from wsl.trace._facts import Add, Apply, Cut, Fact, Multiply, Rearrange, Value, operands_of
 from wsl.trace._topology_cells import CellKey, Layout, Layouts
-from wsl.trace._topology_relations import Labels
+from wsl.trace._topology_content import Labels
 
 Pairs = list[tuple[CellKey, CellKey]]
 

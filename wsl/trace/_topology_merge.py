@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable
 
 from wsl.trace._topology_build import Builder
 from wsl.trace._topology_cells import AxisTuple
+from wsl.trace._topology_content import operator_word, same_axes
 from wsl.trace._topology_nodes import Entry, Kind, Node, consumers_of, settle
 from wsl.trace._topology_norms import fold_written_out
-from wsl.trace._topology_relations import operator_word, same_axes
 
 Consumers = dict[Node, list[tuple[Node, Entry]]]
 
