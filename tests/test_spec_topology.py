@@ -145,6 +145,27 @@ def test_ends_that_go_without_saying_are_dropped():
     assert "edge:  h2 x embed ends=st" in str(turned).splitlines()
 
 
+def test_edges_between_two_sets_share_a_line():
+    text = "axes a: 2 hidden  x: 2 input\nw a x\nv a a\nu a\nnodes x: x  a: a  b: a relu\n"
+    names = ["x a w", "a b v", "- a u", "a b", "- b u", "a b v ends=st", "a b", "x b w", "a b u"]
+    spec = WeightSpec.parse(text + "\n".join(f"edge: {name}" for name in names))
+    lines = ["x a w", "a b", "a b", "a b v v ends=st u", "- a u", "- b u", "x b w"]
+    assert str(spec).splitlines()[-len(lines) :] == [f"edge:  {line}" for line in lines]
+    assert WeightSpec.parse(str(spec)) == spec
+    assert Edge("a", "b", "v", "st") in spec.edges and spec.edges.count(Edge("a", "b")) == 2
+
+
+def test_long_edges_are_continued():
+    tensors = "\n".join(f"blocks.{i}.norm.weight a" for i in range(20))
+    spec = WeightSpec.parse(f"axes a: 2 hidden\n{tensors}\nnodes a: a  b: a")
+    edges = [Edge(source, "b", key) for source in ("a", None) for key in spec.tensors]
+    spec = WeightSpec(spec.axes, spec.tensors, nodes=spec.nodes, edges=edges)
+    lines = [line for line in str(spec).splitlines() if "norm.weight" in line][20:]
+    assert lines[0].startswith("edge:  a b blocks.0.norm.weight blocks.1") and max(map(len, lines)) <= 110
+    assert sum(line.endswith(" \\") for line in lines) == len(lines) - 2
+    assert WeightSpec.parse(str(spec)) == spec == eval(repr(spec)) and spec.edges == tuple(edges)
+
+
 def test_the_topology_is_part_of_the_value():
     base = ATTENTION + RESIDUAL
     texts = [ATTENTION, base, base + "\nedge: h2.1 h3 up.weight", base + "\nedge: h2 h3 up.weight"]
@@ -170,7 +191,7 @@ def test_many_node_sets_wrap_and_parse():
 def test_long_scalings_are_continued():
     axis = Axis("h", 2, "hidden", "relu", "positive")
     tensor = WeightSpec.parse("axes h: 2 hidden\nw h").tensors["w"]
-    names = [f"blocks.{i}.layers.{i}.weight" for i in range(12)] + ["\\", "long" * 40]
+    names = [f"blocks.{i}.layers.{i}.weight" for i in range(12)] + ["long" * 40]
     spec = WeightSpec(
         [axis], dict.fromkeys(names, tensor), [Scaling("h", "positive", [(n, 1) for n in names])]
     )
@@ -301,9 +322,10 @@ def test_malformed_exponents_are_explained(text, message):
         ("nodes a:", "node set a is declared as ''"),
         ("nodes a: (h2", r"node set a is declared as '\(h2'"),
         ("nodes a: h2\nnodes h2 h3: h3", "axis 'h3:' is used by a tensor but not declared"),
-        ("edge: a", r"expected 'source target \[block \[ends=…\]\]' after 'edge:', got 'a'"),
-        ("edge: a b c d", "expected 'source target"),
-        ("edge: a b c ends=t d", "expected 'source target"),
+        ("edge: a", r"expected 'source target \[block \[ends=…\]\] …' after 'edge:', got 'a'"),
+        ("edge: a b ends=t", "expected 'source target"),
+        ("edge: a b c ends=t ends=t", "expected 'source target"),
+        ("nodes a: h2\nedge: a a embed ends=t head", "edge a a embed has ends 't', but"),
         ("edge: a x", "edge a x names node set a, which is not declared; declared: none"),
         ("nodes a: h2\nedge: a b", "edge a b names node set b, which is not declared; declared: a"),
         ("nodes a: h2\nedge: - a", "edge - a has no block: it is an identity"),

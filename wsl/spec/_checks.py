@@ -9,7 +9,7 @@ from wsl.spec._values import SCALING_KINDS, Exponent, Scaling, SpecError, Tensor
 if TYPE_CHECKING:
     from wsl.spec._weight_spec import WeightSpec
 
-_UNWRITABLE = re.compile(r"|.*\s.*|.*:|#.*|.*@\d+", re.DOTALL)
+_UNWRITABLE = re.compile(r"|.*\s.*|.*:|#.*|.*@\d+|ends=.*|\\", re.DOTALL)
 
 
 def check_tensors(spec: "WeightSpec") -> None:
@@ -18,8 +18,8 @@ def check_tensors(spec: "WeightSpec") -> None:
     for name, tensor in spec.tensors.items():
         if _UNWRITABLE.fullmatch(name):
             raise SpecError(
-                f"tensor name {name!r} cannot be written: it is empty, has spaces, starts with '#', or ends "
-                "with ':' or with '@' and a number."
+                f"tensor name {name!r} cannot be written: it is empty or a backslash, has spaces, starts "
+                "with '#' or 'ends=', or ends with ':' or with '@' and a number."
             )
         if TensorSpec.from_dims(tensor.dims, sizes) != tensor:
             raise SpecError(

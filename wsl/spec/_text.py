@@ -78,9 +78,14 @@ def parse_entries(words: list[str], keyword: str) -> Iterator[tuple[str, list[st
 
 
 def format_scaling(scaling: Scaling) -> str:
-    """Write the line of one scaling symmetry, continued after a backslash where it is long."""
-    lines = [f"scaling:  {scaling.axis} {scaling.kind}"]
-    for word in map(str, scaling.exponents):
+    """Write the line of one scaling symmetry."""
+    return continue_line(f"scaling:  {scaling.axis} {scaling.kind}", map(str, scaling.exponents))
+
+
+def continue_line(start: str, words: Iterable[str]) -> str:
+    """``start`` and the words as one line, continued after a backslash where it is long."""
+    lines = [start]
+    for word in words:
         if len(lines[-1]) + len(word) + 3 > _LINE_WIDTH:
             lines.append(" " * 4 + word)
         else:

@@ -139,7 +139,17 @@ def default_topology(spec: "WeightSpec") -> Topology:
         )
     for axes, product in sets.items():
         edges += [Edge(axis, product.name) for axis in dict.fromkeys(axes) if len(axes) > 1]
-    return Topology(tuple(sets.values()), tuple(edges))
+    return Topology(tuple(sets.values()), group_edges(edges))
+
+
+def group_edges(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+    """The edges in order, with those between the same two node sets side by side: identities, then blocks."""
+    groups: dict[tuple[str | None, str], list[Edge]] = {}
+    for edge in edges:
+        groups.setdefault((edge.source, edge.target), []).append(edge)
+    return tuple(
+        edge for group in groups.values() for edge in sorted(group, key=lambda e: e.block is not None)
+    )
 
 
 def _sides(spec: "WeightSpec", ref: BlockRef) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wsl.spec._topology import Edge, NodeSet, Topology, default_ends, default_topology, edge_ends
+from wsl.spec._topology import Edge, NodeSet, Topology, default_ends, default_topology, edge_ends, group_edges
 from wsl.spec._values import SpecError
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def canonical_topology(spec: "WeightSpec", given: Topology) -> Topology:
-    """``given`` checked, without what goes without saying; empty if it is the default topology.
+    """``given`` checked, grouped, without what goes without saying; empty if it is the default topology.
 
     Raises:
         SpecError: a node set that is declared twice or has axes that do not fit together, or an edge that
@@ -36,7 +36,7 @@ def canonical_topology(spec: "WeightSpec", given: Topology) -> Topology:
     default = default_topology(spec)
     if set(given.nodes) == set(default.nodes) and Counter(edges) == Counter(default.edges):
         return Topology((), ())
-    return Topology(given.nodes, tuple(edges))
+    return Topology(given.nodes, group_edges(edges))
 
 
 def _check_nodes(spec: "WeightSpec", node: NodeSet) -> None:

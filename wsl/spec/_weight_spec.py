@@ -144,7 +144,7 @@ class WeightSpec:
             _text.format_tensor(name, tensor, self.axes, width) for name, tensor in self.tensors.items()
         ]
         lines += _topology_text.format_nodes(self.nodes)
-        lines += map(_topology_text.format_edge, self.edges)
+        lines += _topology_text.format_edges(self.edges)
         lines += map(_text.format_scaling, self.scalings)
         lines += map(_text.format_note, self.notes)
         return "\n".join(lines)
@@ -185,7 +185,7 @@ class WeightSpec:
             elif keyword == "nodes" and words and words[0].endswith(":"):
                 nodes += _topology_text.parse_nodes(words)
             elif keyword == "edge:":
-                edges.append(_topology_text.parse_edge(words))
+                edges += _topology_text.parse_edges(words)
             elif keyword == "scaling:":
                 scalings.append(_text.parse_scaling(words))
             elif keyword == "note:":
