@@ -28,17 +28,15 @@ def written(spec: WeightSpec) -> list[str]:
     return lines
 
 
+def _read(lines: list[str]) -> list[list[str]]:
+    """The words of the first line, then for each line its target and its edges in order."""
+    parts = [line.strip().partition(" <- ") for line in lines[1:]]
+    return [lines[0].split(), *([target, *sorted(edges.split(", "))] for target, _, edges in parts)]
+
+
 def check(module: nn.Module, inputs: object, text: str) -> None:
     spec = wsl.trace(module, inputs)
-    nodes, *lines = text.strip().splitlines()
-    expected = [nodes.split()]
-    for target, _, edges in (line.strip().partition(" <- ") for line in lines):
-        expected.append([target, *sorted(edges.split(", "))])
-    found_nodes, *found_lines = written(spec)
-    found = [found_nodes.split()]
-    for target, _, edges in (line.partition(" <- ") for line in found_lines):
-        found.append([target, *edges.split(", ")])
-    assert found == expected
+    assert _read(written(spec)) == _read(text.strip().splitlines())
     assert WeightSpec.parse(str(spec)) == spec
 
 
@@ -122,8 +120,8 @@ def test_shortcuts_lead_into_the_residual_node_sets() -> None:
         """
         x(x) c1(c1):relu c2(c2):relu c3(c3):relu c2.2(c2):relu y(y)
         c1 <- x a.weight, - a.bias
-        c2 <- c1 b.weight, - b.bias, - norm.running_mean, - norm.running_var, - norm.weight, - norm.bias, \
-c1 short.weight, - short.bias
+        c2 <- c1 b.weight, c1 short.weight, - b.bias, - norm.running_mean, - norm.running_var, \
+- norm.weight, - norm.bias, - short.bias
         c3 <- c2 c.weight
         c2.2 <- c3 d.weight, c2
         y <- c2.2 head.weight, - head.bias
@@ -405,3 +403,10 @@ def test_parts_that_are_written_to_a_tensor_are_followed() -> None:
     sources = {edge.source for edge in spec.topology.edges if (edge.block or "").startswith("head.weight")}
     blocks = {edge.block for edge in spec.topology.edges if edge.target in sources}
     assert {"a.weight[0]", "b.weight[1]"} <= blocks
+
+
+def test_several_examples_make_one_topology() -> None:
+    module = Residual()
+    one = wsl.trace(module, torch.randn(2, 3, 8, 8))
+    both = wsl.trace(module, [torch.randn(2, 3, 8, 8), torch.randn(3, 3, 6, 6)])
+    assert written(both) == written(one)
