@@ -49,8 +49,10 @@ def exchange(
     if block.sides is None:
         return _exchange_tensor(block, edges, weights, matrix, terms, values)
     sizes = (*block.inner, 1, 1)[:2]
-    folded = edges.reshape(-1, *sizes, edges.shape[-1])
-    inner = weights.values.reshape(-1, *sizes, weights.values.shape[-1])
+    plain = block.sizes == sizes
+    folded = edges if plain else edges.reshape(-1, *sizes, edges.shape[-1])
+    inner = weights.values
+    inner = inner if plain else inner.reshape(-1, *sizes, inner.shape[-1])
     on_sides: tuple[list[Tensor], list[Tensor]] = ([], [])
     for use, sides in zip(block.uses, block.sides, strict=True):
         for end, side in zip(use.ends, sides, strict=True):
@@ -69,7 +71,7 @@ def exchange(
                 gains = _gains(weights.gains, end)
                 linear = end.unfold(matrix_messages(inner, sent.fold(values(sent)), gains, side))
             messages.append(Message(end, end.spread(means[side]), linear))
-    return new.reshape(edges.shape), messages
+    return new if plain else new.reshape(edges.shape), messages
 
 
 def _exchange_tensor(
