@@ -88,7 +88,7 @@ def _covers(axes: Sequence[str], letters: str, target: NodeSet, source: NodeSet 
             if letter in own:
                 _cover(cover, dim, axes[dim], nodes)
     for cover, other, nodes in zip(covers, [dict(cover) for cover in covers[::-1]], sets, strict=True):
-        for dim in other.keys() - cover.keys() if source is not None else ():
+        for dim in sorted(other.keys() - cover.keys()) if source is not None else ():
             _cover(cover, dim, axes[dim], nodes)
     return covers
 
