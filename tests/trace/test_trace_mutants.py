@@ -8,6 +8,7 @@ from programs import BATCH, INPUTS, TOKENS, program
 
 from wsl import SpecError, trace
 from wsl.testing import assert_preserves_function
+from wsl.trace import _emit
 from wsl.trace._facts import Operand, Value, aligned
 from wsl.trace._operators import Call
 from wsl.trace._recorder import Recorder, Rule
@@ -96,5 +97,16 @@ def test_a_wrong_rule_is_caught(mutant, monkeypatch):
     assert operator in RULES
     monkeypatch.setitem(RULES, operator, rule)
     # The function changes, or the specification contradicts itself.
+    with pytest.raises((AssertionError, SpecError), match=r"changes by|node set"):
+        passes(steps, seed)
+
+
+@pytest.mark.parametrize("step", ["softmax_of_groups", "heads_compared", "halves"])
+def test_families_that_no_operator_was_asked_about_are_caught(step, monkeypatch):
+    """As if an axis beside another one in the parameters were over it, whatever mixes the two."""
+    steps, seed = ["tanh", "group_norm", step, "linear"], 1
+    passes(steps, seed)
+    asked = _emit.find_families
+    monkeypatch.setattr(_emit, "find_families", lambda facts, *leaves: asked([], *leaves))
     with pytest.raises((AssertionError, SpecError), match=r"changes by|node set"):
         passes(steps, seed)
