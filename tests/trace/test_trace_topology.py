@@ -315,6 +315,31 @@ def test_all_parameters_of_a_derived_weight_are_on_its_edge() -> None:
     )
 
 
+class Compared(nn.Module):
+    """A product of parameters for each group: what it is summed over is a family, and fed by nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = nn.Parameter(torch.randn(3, 4, 5))
+        self.right = nn.Parameter(torch.randn(3, 5, 6))
+        self.scale = nn.Parameter(torch.randn(3, 4, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.tanh(torch.bmm(self.left, self.right) * self.scale).sum()
+
+
+def test_what_a_derived_weight_of_families_is_summed_over_tells_members_apart() -> None:
+    check(
+        Compared(),
+        torch.randn(2, 1),
+        """
+        h3(h1 h3)  h4(h1 h2 h4):tanh  s()
+        h4 <- - scale, h3 left tts, h3 right tst
+        s <- h4
+        """,
+    )
+
+
 class WrittenOut(nn.Module):
     """RMSNorm and the approximate GELU of GPT-2."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from wsl.spec import Axis, Note, TensorSpec, WeightSpec
+from wsl.spec import Axis, Note, SpecError, TensorSpec, WeightSpec
 from wsl.trace._axes import AxisVariable, leaves
 from wsl.trace._facts import Apply, Fact, Value
 from wsl.trace._generators import find_scalings
@@ -14,6 +15,7 @@ from wsl.trace._naming import AxisNames, Expansion, Sum, sum_size
 from wsl.trace._recorder import Recorder
 from wsl.trace._topology import find_topology
 
+_logger = logging.getLogger(__name__)
 _STRENGTHS = ("linear", "positive", "sign")
 
 
@@ -39,8 +41,13 @@ def emit(trace: Recorder, state: Mapping[str, Value], outputs: Sequence[Value]) 
         axes.append(Axis(name, sizes[name], kind, activations.get(name), strongest, families.get(name, ())))
         if kind == "fixed":
             notes.append(Note(name, _why(key)))
-    topology = find_topology(trace, state, outputs, expand, names, tensors)
-    return WeightSpec(axes, tensors, scalings, notes, *topology)
+    spec = WeightSpec(axes, tensors, scalings, notes)
+    nodes, edges = find_topology(trace, state, outputs, expand, names, tensors, families)
+    try:
+        return WeightSpec(axes, tensors, scalings, notes, nodes, edges)
+    except SpecError as err:  # the group does not depend on it
+        _logger.warning("the computational graph is left as tensors suggest it: %s", err)
+        return spec
 
 
 def _families(

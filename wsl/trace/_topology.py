@@ -34,6 +34,7 @@ def find_topology(
     expand: Expansion,
     names: AxisNames,
     tensors: Mapping[str, TensorSpec],
+    families: Mapping[str, Sequence[str]],
 ) -> tuple[tuple[NodeSet, ...], tuple[Edge, ...]]:
     """Node sets and edges of a finished trace.
 
@@ -44,6 +45,7 @@ def find_topology(
         expand: how the dims of state tensors are written.
         names: of the axes.
         tensors: specifications of the state tensors, whose blocks are on the edges.
+        families: for each axis those that it is a family over.
     """
     builder = Builder()
     layouts = Layouts(names, expand)
@@ -62,7 +64,7 @@ def find_topology(
         for key in layouts[value].cells:
             if isinstance(node := flow.content(value, key), Node):
                 node.is_output = True
-    return _emit(simplify(builder))
+    return _emit(simplify(builder), families)
 
 
 def _steps(trace: Recorder) -> Iterator[tuple[int, list[Fact]]]:
@@ -73,7 +75,9 @@ def _steps(trace: Recorder) -> Iterator[tuple[int, list[Fact]]]:
             yield number, trace.facts[start:stop]
 
 
-def _emit(nodes: list[Node]) -> tuple[tuple[NodeSet, ...], tuple[Edge, ...]]:
+def _emit(
+    nodes: list[Node], families: Mapping[str, Sequence[str]]
+) -> tuple[tuple[NodeSet, ...], tuple[Edge, ...]]:
     """Named node sets in the order of the forward pass, and edges in the order of their targets."""
     counts: Counter[str] = Counter()
     sets: dict[Node, NodeSet] = {}
@@ -84,7 +88,9 @@ def _emit(nodes: list[Node]) -> tuple[tuple[NodeSet, ...], tuple[Edge, ...]]:
         activation = node.activation
         if node.kind == "function" and activation is None:
             activation = operator_word(node.origin.operator)
-        sets[node] = NodeSet(name, node.axes, activation)
+        # What a derived weight is summed over may lack the axes that tell the members of a family apart.
+        axes = dict.fromkeys(outer for axis in node.axes for outer in (*families.get(axis, ()), axis))
+        sets[node] = NodeSet(name, tuple(axes), activation)
     edges: dict[Edge, None] = {}
     for node in nodes:
         for entry in node.entries:
