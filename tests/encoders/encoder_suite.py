@@ -111,7 +111,7 @@ class EncoderSuite:
         return self.make(spec)
 
     # Hypothesis warns of methods that subclasses share; without a database of failures it does no harm.
-    @settings(max_examples=30, suppress_health_check=[HealthCheck.differing_executors])
+    @settings(max_examples=20, suppress_health_check=[HealthCheck.differing_executors])
     @given(spec=random_specs(max_size=4))
     def test_moves_along_with_the_weights(self, spec: WeightSpec) -> None:
         encoder = self.seeded(spec).double()

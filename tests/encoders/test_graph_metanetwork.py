@@ -32,7 +32,7 @@ def assert_equals_sparse(spec: WeightSpec) -> None:
     assert largest_difference(encoder(weights), encoder.sparse()(weights)) < 1e-10
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(spec=random_specs(max_size=4))
 def test_equals_its_sparse_twin(spec: WeightSpec) -> None:
     assert_equals_sparse(spec)
@@ -51,7 +51,7 @@ def test_equals_its_sparse_twin_in_single_precision() -> None:
     assert {id(p) for p in twin.parameters()} == {id(p) for p in encoder.parameters()}
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(spec=random_topologies())
 def test_any_topology(spec: WeightSpec) -> None:
     torch.manual_seed(0)
