@@ -87,7 +87,8 @@ class Layouts:
             if (name := self._products.get((whole,))) is not None:
                 self._sums.add(name)
                 for part in neuron_terms(dim, ()):
-                    self._products.setdefault(_significant(part.leaves), name)
+                    if part.leaves:  # a single index may have none
+                        self._products.setdefault(_significant(part.leaves), name)
         self._hidden = {name for key, name in names.names.items() if names.kind(key) == "hidden"}
         self._heads: dict[AxisVariable, str] = {}
         for product, name in sorted(self._products.items(), key=lambda item: len(item[0])):
