@@ -1,7 +1,8 @@
 """What every encoder is: a module from weights to features of each weight and each neuron."""
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -110,3 +111,12 @@ class Encoder(nn.Module):
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
         """Encode weights ``(B, *shape)``."""
         raise NotImplementedError
+
+    def _twin(self, spec: WeightSpec) -> Self:
+        """For families whose parameters fit any ``spec``: the same ones (not copies), fresh statistics."""
+        twin = copy.copy(self)
+        twin._modules, twin._buffers = self._modules.copy(), self._buffers.copy()
+        twin.spec = spec
+        for name, fill in (("mean", 0.0), ("std", 1.0)):
+            twin.register_buffer(name, self.get_buffer(name).new_full((len(spec.blocks),), fill))
+        return twin

@@ -1,13 +1,13 @@
 """The baseline without symmetry: an MLP on the flattened weights."""
 
 from collections.abc import Mapping
-from functools import partial
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from wsl.encoders._base import DeferredTensors, Encoder, WeightFeatures
+from wsl.encoders._base import Encoder, WeightFeatures
+from wsl.encoders._features import broadcast_features
 from wsl.graph import graph_layout
 from wsl.spec import WeightSpec
 
@@ -30,6 +30,7 @@ class FlatMLP(Encoder):
         self, spec: WeightSpec, channels: int = 64, hidden: int = 256, layers: int = 2, dropout: float = 0.0
     ) -> None:
         super().__init__(spec, channels)
+        self.layout = graph_layout(spec)
         widths = [spec.parameter_count] + [hidden] * layers
         stack: list[nn.Module] = []
         for fan_in, fan_out in pairwise(widths):
@@ -39,11 +40,4 @@ class FlatMLP(Encoder):
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
         blocks = self.read(weights)
         vector = self.layers(torch.cat([block.reshape(len(block), -1) for block in blocks.values()], dim=1))
-
-        def shared(*shape: int) -> Tensor:
-            return vector.reshape(-1, *(1 for _ in shape), self.channels).expand(-1, *shape, -1)
-
-        return WeightFeatures(
-            tensors=DeferredTensors({ref.key: partial(shared, *ref.block.view) for ref in self.spec.blocks}),
-            nodes={name: shared(size) for name, size in graph_layout(self.spec).sizes.items()},
-        )
+        return broadcast_features(self.layout, vector)

@@ -1,13 +1,12 @@
 """A graph metanetwork: message passing on the computational graph of a network."""
 
-import copy
 from collections.abc import Mapping
-from functools import partial
 
 from torch import Tensor, nn
 
-from wsl.encoders._base import DeferredTensors, Encoder, WeightFeatures
-from wsl.graph import GraphBlock, graph_layout
+from wsl.encoders._base import Encoder, WeightFeatures
+from wsl.encoders._features import graph_features
+from wsl.graph import graph_layout
 from wsl.nn import GraphState, MessagePassing, ProbeFeatures, WeightEmbedding, WeightReadout
 from wsl.spec import SpecError, WeightSpec
 
@@ -72,22 +71,7 @@ class GraphMetanetwork(Encoder):
 
     def features(self, blocks: Mapping[str, Tensor], state: GraphState) -> WeightFeatures:
         """The state after message passing to features; those of weights are computed when they are read."""
-        layout = self.layout
-        nodes = {name: state.nodes[:, rows] for name, rows in layout.slices.items()}
-
-        def feature(block: GraphBlock) -> Tensor:
-            if block.is_edge:
-                owner = state.edges[block.key]
-            elif block.uses:
-                owner = block.from_nodes(nodes.__getitem__)
-            else:
-                owner = state.network
-            return block.from_graph(self.readout(block, owner, self.embedding.fourier(blocks[block.key])))
-
-        return WeightFeatures(
-            tensors=DeferredTensors({block.key: partial(feature, block) for block in layout.blocks}),
-            nodes=nodes,
-        )
+        return graph_features(self.layout, blocks, state, self.readout, self.embedding.fourier)
 
     def sparse(self) -> nn.Module:
         """The sparse twin, which shares this encoder's parameters: for comparison, and slower."""
@@ -106,11 +90,8 @@ class GraphMetanetwork(Encoder):
             SpecError: the probe features are of an architecture that is not ``spec``'s.
         """
         _check_probes(probes, spec)
-        twin = copy.copy(self)
-        twin._modules, twin._buffers = self._modules.copy(), self._buffers.copy()
-        twin.spec, twin.layout, twin.probes = spec, graph_layout(spec), probes
-        for name, fill in (("mean", 0.0), ("std", 1.0)):
-            twin.register_buffer(name, self.get_buffer(name).new_full((len(spec.blocks),), fill))
+        twin = self._twin(spec)
+        twin.layout, twin.probes = graph_layout(spec), probes
         return twin
 
 

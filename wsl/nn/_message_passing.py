@@ -10,7 +10,7 @@ from wsl.graph import End, GraphLayout
 from wsl.nn._edge_messages import EdgeWeights, exchange
 from wsl.nn._embedding import GraphState
 
-_Sent = dict[tuple[str, bool], list[Tensor]]
+Sent = dict[tuple[str, bool], list[Tensor]]
 
 
 class MessagePassing(nn.Module):
@@ -83,8 +83,8 @@ class MessagePassing(nn.Module):
         def values(end: End) -> Tensor:
             return (value_t if end.target else value_s)[:, layout.slices[end.nodes]]
 
-        pooled: _Sent = {}
-        multiplied: _Sent = {}
+        pooled: Sent = {}
+        multiplied: Sent = {}
         edges = {}
         for block in layout.edges:
             weights = EdgeWeights(state.weights[block.key], state.gains[block.key])
@@ -97,7 +97,9 @@ class MessagePassing(nn.Module):
                 if message.linear is not None:
                     multiplied.setdefault(at, []).append(message.linear)
         sent = [(pooled, True), (pooled, False), (multiplied, True), (multiplied, False)]
-        received = torch.cat([_average(layout, kind, target, term_t) for kind, target in sent], dim=-1)
+        received = torch.cat(
+            [average_messages(layout, kind, target, term_t) for kind, target in sent], dim=-1
+        )
         return edges, received, _identities(layout, values, term_t)
 
 
@@ -105,15 +107,15 @@ def _identities(layout: GraphLayout, values: Callable[[End], Tensor], like: Tens
     """What nodes receive along identity edges, forward and backward; ``None`` if there are no such edges."""
     if not layout.identities:
         return None
-    sent: _Sent = {}
+    sent: Sent = {}
     for use in layout.identities:
         assert use.source is not None
         for end, other in (use.ends, use.ends[::-1]):
             sent.setdefault((end.nodes, end.target), []).append(end.unfold(other.fold(values(other))))
-    return torch.cat([_average(layout, sent, target, like) for target in (True, False)], dim=-1)
+    return torch.cat([average_messages(layout, sent, target, like) for target in (True, False)], dim=-1)
 
 
-def _average(layout: GraphLayout, sent: _Sent, target: bool, like: Tensor) -> Tensor:
+def average_messages(layout: GraphLayout, sent: Sent, target: bool, like: Tensor) -> Tensor:
     """Average the messages of one direction for every node set; zeros where there are none. ``(B, N, C)``."""
     parts = []
     for name, rows in layout.slices.items():
