@@ -1,5 +1,7 @@
 """A hypothesis strategy of specifications of any shape, with families, scalings, node sets and edges."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from wsl.spec import Axis, Edge, Exponent, NodeSet, Note, Scaling, TensorSpec, WeightSpec
@@ -20,8 +22,7 @@ def draw_axes(draw):
         families[name] = tuple(dict.fromkeys(closed(family, families)))
         kind = "hidden" if families[name] else draw(st.sampled_from(["hidden", "input", "output", "fixed"]))
         activation = draw(st.sampled_from([None, "relu"]))
-        scaling = draw(st.sampled_from([None, "linear", "positive", "sign"])) if kind == "hidden" else None
-        axes.append(Axis(name, draw(st.integers(1, 3)), kind, activation, scaling, families[name]))
+        axes.append(Axis(name, draw(st.integers(1, 3)), kind, activation, family=families[name]))
     return draw(st.permutations(axes))
 
 
@@ -78,14 +79,16 @@ def described_topologies(draw, *, given=True):
     scalings = []
     for axis in bare.hidden_axes if draw(st.booleans()) else ():
         refs = [ref for ref in bare.blocks if axis.name in ref.block.axes]
-        if axis.scaling and refs:
+        kind = draw(st.sampled_from([None, "linear", "positive", "sign"]))
+        if kind and refs:
             exponents = []
             for ref in refs:
                 dims = [i for i, name in enumerate(ref.block.axes) if name == axis.name]
                 for dim in dims:
-                    power = draw(st.sampled_from([1, -1] if axis.scaling == "linear" else [1, -1, 2]))
+                    power = draw(st.sampled_from([1, -1] if kind == "linear" else [1, -1, 2]))
                     exponents.append(Exponent(ref.key, power, dim if len(dims) > 1 else None))
-            scalings.append(Scaling(axis.name, axis.scaling, exponents))
+            scalings.append(Scaling(axis.name, kind, exponents))
+            axes = [replace(other, scaling=kind) if other.name == axis.name else other for other in axes]
     nodes, edges = [NodeSet("one", ())], []
     for ref in bare.blocks if given else ():
         sets, edge = draw(draw_edge(bare, ref, families))

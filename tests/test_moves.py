@@ -76,7 +76,7 @@ def test_coarser_families_are_true():
             ("1.weight-1", "1.weight+1"),
             r"a matrix acting along axis r1 .*\n.*0.weight\+1, 1.weig",
         ),
-        ("low_rank", ("h1 positive", "h1 linear"), "a matrix acting along axis h1 changes"),
+        ("low_rank", ("positive", "linear"), "a matrix acting along axis h1 changes"),
         ("attention", ("k.weight-1\nscaling:  e", "k.weight+1\nscaling:  e"), "a matrix acting along axis d"),
         ("lstm", ("[1]@1+1", "[1]@0+1"), r"flipping signs along axis h1 .*\n.*weight_hh_l0\[1\]@0\+1"),
     ],

@@ -13,7 +13,8 @@ from wsl.spec import Axis, Block, Exponent, Note, Scaling, SpecError, TensorSpec
 from wsl.testing import random_specs, random_weights
 
 SMALL = (
-    "axes  h1: 5 hidden relu positive  x: 2 input  y: 3 output\nfc1.weight h1 x\nfc1.bias h1\nfc2.weight y h1"
+    "axes  h1: 5 hidden relu positive  x: 2 input  y: 3 output\nfc1.weight h1 x\nfc1.bias h1\n"
+    "fc2.weight y h1\nscaling:  h1 positive fc1.weight+1 fc1.bias+1 fc2.weight-1"
 )
 
 
@@ -94,17 +95,32 @@ def test_comments_blank_lines_and_padding_are_ignored():
     assert WeightSpec.parse("\n".join(lines)) == WeightSpec.parse(SMALL)
 
 
+def test_lines_are_continued_wherever_they_break():
+    text = SMALL.replace(" fc1.bias+1", " \\  \n  fc1.bias+1 \\ # said here\n") + " \\"
+    assert WeightSpec.parse(text) == WeightSpec.parse(SMALL)
+    with pytest.raises(SpecError, match="in line 5: scaling:  h1 positive fc1.weight.1 fc1.bias.1 fc2"):
+        WeightSpec.parse(text.replace("weight-1", "weight"))
+
+
+def test_axes_may_be_declared_wherever_they_are_not_yet_used():
+    first, *rest = SMALL.splitlines()
+    assert WeightSpec.parse("\n".join([first.split("y:")[0], *rest[:2], "axes y: 3 output", *rest[2:]])) == (
+        WeightSpec.parse(SMALL)
+    )
+
+
 def test_differences_are_seen():
     spec = WeightSpec.parse(SMALL)
     texts = [
-        SMALL.replace("fc2.weight y h1", "fc2.weight y _ _=5"),
-        SMALL.replace("h1: 5 hidden relu positive", "h1: 5 hidden relu"),
+        SMALL.replace("fc2.weight y h1", "fc2.weight y _ _=5").replace(" fc2.weight-1", ""),
+        SMALL.partition("\nscaling")[0].replace("relu positive", "relu"),
+        SMALL.replace("positive", "sign"),
         SMALL.replace("h1: 5", "h1: 6"),
         SMALL.replace("x: 2 input", "x: 2 fixed"),
         SMALL + "\nnote: x embedding in layer",
         SMALL + "\nscaling: h1 positive fc1.weight+1",
     ]
-    assert len({spec, *map(WeightSpec.parse, texts)}) == 7
+    assert len({spec, *map(WeightSpec.parse, texts)}) == 8
 
 
 def test_a_specification_cannot_be_changed():
@@ -122,7 +138,8 @@ def test_specifications_can_be_built_from_values():
         name: TensorSpec.from_dims(tuple(((axis,),) for axis in names), sizes)
         for name, names in {"fc1.weight": ("h1", "x"), "fc1.bias": ("h1",), "fc2.weight": ("y", "h1")}.items()
     }
-    assert WeightSpec(axes, tensors) == WeightSpec.parse(SMALL)
+    scaling = Scaling("h1", "positive", (("fc1.weight", 1), ("fc1.bias", 1), ("fc2.weight", -1)))
+    assert WeightSpec(axes, tensors, [scaling]) == WeightSpec.parse(SMALL)
     scaling = Scaling("h1", "positive", (("fc1.weight", 1), ("fc2.weight", -2)))
     both = WeightSpec({axis.name: axis for axis in axes}, tensors, [scaling], [Note("x", "why not")])
     assert WeightSpec.parse(str(both)) == both
@@ -139,7 +156,16 @@ def test_specifications_can_be_built_from_values():
         ("axes h1: five hidden\nw h1", "axis h1 is declared as 'five hidden'; expected 'size kind"),
         ("axes h1: 5 secret\nw h1", "axis h1 has kind 'secret', which is none of hidden, input"),
         ("axes 1h: 5 hidden\nw 1h", "'1h' is no axis name"),
-        ("axes h1: 5 hidden\nw h1 _", "the size of a '_' is missing in"),
+        ("", "the text declares no axes: ''"),
+        ("spec.txt", "the text declares no axes: 'spec.txt'.\n  A specification begins with a line such as"),
+        ("axes h1: 5 hidden\n\nw h1, h1  # square", "'h1,' is no axis; .*\n  in line 3: w h1, h1$"),
+        ("axes h1: 5 hidden\nw: h1", "a line begins with 'axes', .*; not with 'w:'"),
+        ("axes h1:5 hidden\nw h1", "'h1:5' is no axis"),
+        ("axes h1: 5 hidden\nw (h1 (h1))", r"unexpected '\('; .* brackets hold no others"),
+        ("axes h1: 5 hidden\nw (h1 + h1)\nw[1] h1", r"w\[1\] names both a tensor and a block of ano"),
+        ("axes h1: 5 hidden relu sign\nw h1", "axis h1 is declared sign, but its scalings are none"),
+        ("axes h1: 5 hidden sign\nw h1\nscaling: h1 positive w+1", "declared sign, but its .* positive"),
+        ("axes h1: 5 hidden\nw h1 _", "the size of a '_' is missing; add it at the end"),
         ("axes h1: 5 hidden\nw h1 _=3", "size 3 stands for no '_'"),
         ("axes h1: 5 hidden\nw (h1 4", "a bracket is never closed"),
         ("axes h1: 5 hidden\nw h1 )", r"unexpected '\)'"),

@@ -19,7 +19,7 @@ from wsl.zoo import ForwardDefinition, ShardedBuild, Zoo
 ROWS, BATCH, ROUNDS = 20_000, 128, 400
 SPEC = WeightSpec.parse(
     """
-axes   h1: 32 hidden sin sign   h2: 32 hidden sin sign   x: 2 input   y: 1 output
+axes   h1: 32 hidden sin   h2: 32 hidden sin   x: 2 input   y: 1 output
 layers.0.weight   h1 x
 layers.0.bias     h1
 layers.1.weight   h2 h1

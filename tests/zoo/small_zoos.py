@@ -19,6 +19,7 @@ layers.0.weight   h1 x
 layers.0.bias     h1
 layers.1.weight   y h1
 layers.1.bias     y
+scaling:  h1 sign layers.0.weight+1 layers.0.bias+1 layers.1.weight+1
 """
 )
 FORWARD = ForwardDefinition("wsl.models:Siren", {"hidden": [5], "w0": 20.0}, grid=(4, 3), output_offset=0.5)

@@ -119,7 +119,7 @@ def test_weights_too_large_for_float16(tmp_path: Path) -> None:
 def test_scalars_and_kernels(tmp_path: Path) -> None:
     spec = WeightSpec.parse(
         """
-axes   c1: 3 hidden relu positive   x: 2 input   y: 1 output
+axes   c1: 3 hidden relu   x: 2 input   y: 1 output
 temperature
 conv.weight   c1 x _ _   _=3x3
 out.weight    y (c1 4)

@@ -25,6 +25,10 @@ def check_tensors(spec: "WeightSpec") -> None:
             raise SpecError(
                 f"{format_tensor(name, tensor, spec.axes)} contradicts the declared axis sizes {sizes}."
             )
+    blocks = {ref.key: ref for ref in spec.blocks}
+    if len(blocks) < len(spec.blocks):
+        key = next(ref.key for ref in spec.blocks if blocks[ref.key] is not ref)
+        raise SpecError(f"{key} names both a tensor and a block of another one; rename the tensor.")
     used = {axis for tensor in spec.tensors.values() for axis in tensor.axes}
     if unused := [name for name in spec.axes if name not in used]:
         raise SpecError(f"axes {', '.join(unused)} occur in no tensor; leave them out.")
@@ -51,7 +55,8 @@ def check_scalings(spec: "WeightSpec") -> None:
         axis = spec.axes.get(scaling.axis)
         if axis is None or axis.kind != "hidden" or axis.scaling is None:
             raise SpecError(
-                f"scaling of {scaling.axis}, which is not declared as a hidden axis with a scaling."
+                f"scaling of {scaling.axis}, which is not declared as a hidden axis with a scaling; declare "
+                f"it as in '{scaling.axis}: {axis.size if axis else 4} hidden {scaling.kind}'."
             )
         if scaling.kind not in SCALING_KINDS or not scaling.exponents:
             raise SpecError(
@@ -70,6 +75,15 @@ def check_scalings(spec: "WeightSpec") -> None:
         if repeated := [key for i, (key, dim) in enumerate(places) if (key, dim) in places[:i]]:
             raise SpecError(
                 f"scaling of {scaling.axis} names block {', '.join(repeated)} twice; add up the powers."
+            )
+    for name, axis in spec.axes.items():
+        found = {scaling.kind for scaling in spec.scalings if scaling.axis == name}
+        kinds = [kind for kind in SCALING_KINDS if kind in found]
+        if axis.scaling != (kinds[0] if kinds else None):
+            raise SpecError(
+                f"axis {name} is declared {axis.scaling}, but its scalings are {', '.join(kinds) or 'none'}."
+                f"\n  Say how it is scaled, as in 'scaling:  {name} {axis.scaling} w+1 …'; an axis is "
+                "declared with the strongest of its scalings."
             )
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from wsl.spec._values import Axis, BlockRef, SpecError
+from wsl.spec._values import Axis, BlockRef, SpecError, is_name
 
 _USE = re.compile(r"(?P<axis>[^\[\]]+)(?:\[(?P<family>[^\[\]]+)\])?")
 
@@ -59,20 +59,25 @@ def format_use(name: str, axes: Mapping[str, Axis]) -> str:
     return f"{name}[{','.join(family)}]" if family else name
 
 
-def parse_use(token: str, families: dict[str, tuple[str, ...]], line: str) -> str:
-    """Read ``d1[h1,g2]`` in ``line``; returns the name and keeps the family in ``families``.
+def parse_use(token: str, families: dict[str, tuple[str, ...]]) -> str:
+    """Read ``d1[h1,g2]``; returns the name and keeps the family in ``families``.
 
     Raises:
-        SpecError: a bracket is misplaced, or an earlier use of the axis has another family.
+        SpecError: no name, a bracket is misplaced, or an earlier use of the axis has another family.
     """
     match = _USE.fullmatch(token)
-    if match is None:
-        raise SpecError(f"{token!r} in {line!r} is no axis; write 'd1' or, for a family, 'd1[h1,g2]'.")
-    name, family = match["axis"], tuple((match["family"] or "").split(",")) if match["family"] else ()
+    name, family = (
+        (match["axis"], tuple(filter(None, (match["family"] or "").split(",")))) if match else ("", ())
+    )
+    if not all(map(is_name, (name, *family))):
+        raise SpecError(
+            f"{token!r} is no axis; write 'd1' or, for a family, 'd1[h1,g2]'. Names have letters, digits, "
+            "dots and underscores, and spaces between them."
+        )
     known = families.setdefault(name, family)
     if set(known) != set(family):
         earlier, here = (f"{name}[{','.join(f)}]" if f else name for f in (known, family))
         raise SpecError(
-            f"axis {name} is used as {earlier}, but as {here} in {line!r}; a family is the same everywhere."
+            f"axis {name} is used as {earlier} before, and as {here}; a family is the same everywhere."
         )
     return name

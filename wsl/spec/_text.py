@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from wsl.spec._family import format_use, parse_use
 from wsl.spec._values import (
@@ -21,7 +22,7 @@ _TOKEN = re.compile(r"[()+]|[^\s()+]+")
 _EXPONENT = re.compile(r"(?P<key>.+?)(?:@(?P<dim>\d+))?(?P<power>[+-]\d+)")
 _SIZES = f"{ANONYMOUS}="
 _LINE_WIDTH = 110
-_CONTINUED = re.compile(r" \\\n\s*")
+_CONTINUED = " \\"
 
 
 def format_dim(dim: Dim, axes: Mapping[str, Axis]) -> str:
@@ -90,7 +91,7 @@ def continue_line(start: str, words: Iterable[str]) -> str:
             lines.append(" " * 4 + word)
         else:
             lines[-1] += f" {word}"
-    return " \\\n".join(lines)
+    return f"{_CONTINUED}\n".join(lines)
 
 
 def format_note(note: Note) -> str:
@@ -98,12 +99,37 @@ def format_note(note: Note) -> str:
     return f"note:  {note.axis} {note.reason}"
 
 
-def read_lines(text: str) -> Iterator[str]:
-    """The lines of a specification without comments, those that end in a backslash with what follows."""
-    for line in _CONTINUED.sub(" ", text).splitlines():
-        stripped = line.split(" #")[0].strip()
-        if stripped and not stripped.startswith("#"):
-            yield stripped
+def read_lines(text: str) -> list[tuple[int, str]]:
+    """The lines of a specification without comments, with their numbers; a backslash continues a line.
+
+    Raises:
+        SpecError: none of them declares axes, so this is something else.
+    """
+    lines = []
+    first, line = 0, ""
+    for number, part in enumerate([*text.splitlines(), ""], 1):
+        first = first if line else number
+        line = f"{line} {f' {part}'.split(' #')[0].strip()}".strip()
+        if line.endswith(_CONTINUED) and part:
+            line = line.removesuffix(_CONTINUED)
+        elif line:
+            lines.append((first, line))
+            line = ""
+    if not any(line.split()[0] == "axes" for _, line in lines):
+        raise SpecError(
+            f"the text declares no axes: {text[:80]!r}.\n  A specification begins with a line such as "
+            "'axes   h: 4 hidden   x: 2 input'; to_json() and from_json() write and read another form."
+        )
+    return lines
+
+
+@contextmanager
+def in_line(number: int, line: str) -> Iterator[None]:
+    """What is malformed within is malformed in this line."""
+    try:
+        yield
+    except SpecError as err:
+        raise SpecError(f"{err}\n  in line {number}: {line}") from err
 
 
 def parse_axes(words: list[str]) -> Iterator[Axis]:
@@ -123,29 +149,32 @@ def parse_tensor(
 ) -> tuple[str, TensorSpec]:
     """Read one tensor's line, given the sizes of all axes; families go to ``families``."""
     name, *rest = line.split(maxsplit=1)
+    if name.endswith(":"):
+        raise SpecError(
+            f"a line begins with 'axes', 'nodes', 'edge:', 'scaling:', 'note:' or the name of a tensor, "
+            f"which has no colon behind it; not with {name!r}."
+        )
     text = rest[0] if rest else ""
     head, marker, tail = text.partition(_SIZES)
     anonymous = iter(tail.split("x") if marker else [])
     tokens = _TOKEN.findall(head)
     dims: list[Dim] = []
     while tokens:
-        dims.append(_parse_dim(tokens, anonymous, families, line))
+        dims.append(_parse_dim(tokens, anonymous, families))
     if (extra := next(anonymous, None)) is not None:
-        raise SpecError(f"size {extra} stands for no '_' in {line!r}.")
+        raise SpecError(f"size {extra} stands for no '_'; '_=5x5' gives one size for each.")
     return name, TensorSpec.from_dims(tuple(dims), sizes)
 
 
-def _parse_dim(
-    tokens: list[str], anonymous: Iterator[str], families: dict[str, tuple[str, ...]], line: str
-) -> Dim:
+def _parse_dim(tokens: list[str], anonymous: Iterator[str], families: dict[str, tuple[str, ...]]) -> Dim:
     token = tokens.pop(0)
     if token == ANONYMOUS:
         size = next(anonymous, None)
         if size is None or not size.strip().isdecimal():
-            raise SpecError(f"the size of a '_' is missing in {line!r}; add it at the end, as in '_=5x5'.")
+            raise SpecError("the size of a '_' is missing; add it at the end of the line, as in '_=5x5'.")
         return ((int(size),),)
     if token != "(":
-        return ((_parse_factor(token, families, line),),)
+        return ((_parse_factor(token, families),),)
     terms: list[list[Factor]] = [[]]
     while tokens:
         token = tokens.pop(0)
@@ -154,18 +183,19 @@ def _parse_dim(
         if token == "+":
             terms.append([])
         else:
-            terms[-1].append(_parse_factor(token, families, line))
-    raise SpecError(f"a bracket is never closed in {line!r}.")
+            terms[-1].append(_parse_factor(token, families))
+    raise SpecError("a bracket is never closed.")
 
 
-def _parse_factor(token: str, families: dict[str, tuple[str, ...]], line: str) -> Factor:
+def _parse_factor(token: str, families: dict[str, tuple[str, ...]]) -> Factor:
     if token.isdecimal():
         return int(token)
     if token in ("(", ")", "+", ANONYMOUS):
         raise SpecError(
-            f"unexpected {token!r} in {line!r}; a dimension is a name, '_', '(a 8 8)' or '(a + b)'."
+            f"unexpected {token!r}; a dimension is a name, '_', '(a 8 8)' or '(a + b)', and brackets hold no "
+            "others."
         )
-    return parse_use(token, families, line)
+    return parse_use(token, families)
 
 
 def parse_scaling(words: list[str]) -> Scaling:

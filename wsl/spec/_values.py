@@ -233,5 +233,5 @@ def _size(factor: Factor, sizes: Mapping[str, int]) -> int:
         return sizes[factor]
     except KeyError:
         raise SpecError(
-            f"axis {factor!r} is used by a tensor but not declared; declared: {', '.join(sizes)}."
+            f"axis {factor!r} is used by a tensor but not declared; declared: {', '.join(sizes) or 'none'}."
         ) from None

@@ -169,7 +169,8 @@ class WeightSpec:
         """Read the text form that ``str`` writes; ``#`` starts a comment.
 
         Raises:
-            SpecError: the text is malformed; the message shows the line.
+            SpecError: the text is malformed, or what it says does not fit together; the message shows the
+                line, or names the axis, tensor or node set.
         """
         axes: list[Axis] = []
         tensors: dict[str, TensorSpec] = {}
@@ -178,23 +179,24 @@ class WeightSpec:
         nodes: list[NodeSet] = []
         edges: list[Edge] = []
         families: dict[str, tuple[str, ...]] = {}
-        for line in _text.read_lines(text):
-            keyword, *words = line.split()
-            if keyword == "axes" and not tensors and (not words or words[0].endswith(":")):
-                axes += _text.parse_axes(words)
-            elif keyword == "nodes" and words and words[0].endswith(":"):
-                nodes += _topology_text.parse_nodes(words)
-            elif keyword == "edge:":
-                edges += _topology_text.parse_edges(words)
-            elif keyword == "scaling:":
-                scalings.append(_text.parse_scaling(words))
-            elif keyword == "note:":
-                notes.append(_text.parse_note(line.removeprefix(keyword)))
-            else:
-                name, tensor = _text.parse_tensor(line, {axis.name: axis.size for axis in axes}, families)
-                if name in tensors:
-                    raise SpecError(f"tensor {name} is described twice; the second time in {line!r}.")
-                tensors[name] = tensor
+        for number, line in _text.read_lines(text):
+            with _text.in_line(number, line):
+                keyword, *words = line.split()
+                if keyword == "axes" and (words[0].endswith(":") if words else not tensors):
+                    axes += _text.parse_axes(words)
+                elif keyword == "nodes" and words and words[0].endswith(":"):
+                    nodes += _topology_text.parse_nodes(words)
+                elif keyword == "edge:":
+                    edges += _topology_text.parse_edges(words)
+                elif keyword == "scaling:":
+                    scalings.append(_text.parse_scaling(words))
+                elif keyword == "note:":
+                    notes.append(_text.parse_note(line.removeprefix(keyword)))
+                else:
+                    name, tensor = _text.parse_tensor(line, {axis.name: axis.size for axis in axes}, families)
+                    if name in tensors:
+                        raise SpecError(f"tensor {name} is described twice.")
+                    tensors[name] = tensor
         axes = [replace(axis, family=families.get(axis.name, ())) for axis in axes]
         return cls(axes, tensors, scalings, notes, nodes, edges)
 
