@@ -4,14 +4,12 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from wsl.encoders._base import Encoder, WeightFeatures
-from wsl.encoders._features import graph_features
-from wsl.graph import graph_layout
-from wsl.nn import GraphState, MessagePassing, ProbeFeatures, WeightEmbedding, WeightReadout
-from wsl.spec import SpecError, WeightSpec
+from wsl.encoders._graph_encoder import GraphEncoder
+from wsl.nn import GraphState, MessagePassing, PositionGains, ProbeFeatures, WeightEmbedding, WeightReadout
+from wsl.spec import WeightSpec
 
 
-class GraphMetanetwork(Encoder):
+class GraphMetanetwork(GraphEncoder):
     """Encodes the weights of any architecture by message passing among its neurons and weights.
 
     Equivariant to every permutation of hidden neurons. The graph is that of the specification's topology:
@@ -45,64 +43,24 @@ class GraphMetanetwork(Encoder):
         frequencies: int = 16,
         probes: ProbeFeatures | None = None,
     ) -> None:
-        super().__init__(spec, channels)
-        if layers < 0:
-            raise ValueError(f"a graph metanetwork needs at least 0 layers, got layers={layers}.")
-        _check_probes(probes, spec)
-        self.layout = graph_layout(spec)
-        self.probes = probes
-        self.embedding = WeightEmbedding(channels, frequencies, 0 if probes is None else probes.channels)
+        super().__init__(spec, channels, layers, probes)
+        self.embedding = WeightEmbedding(channels, frequencies, self.probe_channels)
+        self.gains = PositionGains(channels)
         self.layers = nn.ModuleList(MessagePassing(channels) for _ in range(layers))
         self.readout = WeightReadout(self.embedding.fourier.channels, channels)
 
-    def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
-        blocks, state = self.embed(weights)
+    def embed(self, weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], GraphState]:
+        blocks, state = super().embed(weights)
+        gains = {block.key: self.gains(block, state.network) for block in self.layout.edges}
+        return blocks, state._replace(gains=gains)
+
+    def update(self, state: GraphState) -> GraphState:
         for layer in self.layers:
             state = layer(self.layout, state)
-        return self.features(blocks, state)
-
-    def embed(self, weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], GraphState]:
-        """Weights ``(B, *shape)`` to standardised graph blocks, and the state before message passing."""
-        layout = self.layout
-        values = self.read(weights)
-        blocks = {block.key: block.to_graph(values[block.key]) for block in layout.blocks}
-        nodes = {} if self.probes is None else self.probes(weights)
-        return blocks, self.embedding(layout, blocks, nodes)
-
-    def features(self, blocks: Mapping[str, Tensor], state: GraphState) -> WeightFeatures:
-        """The state after message passing to features; those of weights are computed when they are read."""
-        return graph_features(self.layout, blocks, state, self.readout, self.embedding.fourier)
+        return state
 
     def sparse(self) -> nn.Module:
         """The sparse twin, which shares this encoder's parameters: for comparison, and slower."""
         from wsl.encoders._sparse import SparseGraphMetanetwork  # imports torch_geometric
 
         return SparseGraphMetanetwork(self)
-
-    def for_spec(self, spec: WeightSpec, probes: ProbeFeatures | None = None) -> "GraphMetanetwork":
-        """This encoder for another architecture: the same parameters (not copies), fresh statistics.
-
-        Args:
-            spec: the specification of the other architecture.
-            probes: probe features of the other architecture, with as many probes as this encoder's.
-
-        Raises:
-            SpecError: the probe features are of an architecture that is not ``spec``'s.
-        """
-        _check_probes(probes, spec)
-        twin = self._twin(spec)
-        twin.layout, twin.probes = graph_layout(spec), probes
-        return twin
-
-
-def _check_probes(probes: ProbeFeatures | None, spec: WeightSpec) -> None:
-    if probes is not None and probes.spec != spec:
-        raise SpecError(
-            "the probe features are of another architecture than the encoder.\n"
-            f"  probes: {_shapes(probes.spec)}\n  encoder: {_shapes(spec)}\n"
-            "  Make them for this one: ProbeFeatures(module, spec, example_inputs)."
-        )
-
-
-def _shapes(spec: WeightSpec) -> dict[str, tuple[int, ...]]:
-    return {name: tensor.shape for name, tensor in spec.tensors.items()}

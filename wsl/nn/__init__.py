@@ -1,7 +1,7 @@
 """Layers: weight embeddings, message passing on dense blocks, probes, heads."""
 
 from wsl.nn._edge_update import update_edges, update_hyperedges
-from wsl.nn._embedding import GraphState, WeightEmbedding
+from wsl.nn._embedding import GraphState, PositionGains, WeightEmbedding
 from wsl.nn._fourier import GaussianFourierFeatures
 from wsl.nn._heads import EquivariantHead, InvariantHead
 from wsl.nn._message_passing import MessagePassing
@@ -14,6 +14,7 @@ __all__ = [
     "GraphState",
     "InvariantHead",
     "MessagePassing",
+    "PositionGains",
     "ProbeFeatures",
     "WeightEmbedding",
     "WeightReadout",

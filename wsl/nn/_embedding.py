@@ -23,14 +23,16 @@ class GraphState(NamedTuple):
     """What message passing reads and updates, for ``B`` networks of one architecture.
 
     Args:
-        edges: by block key, states ``(B, n_1, ..., n_k, C)``, a dimension for every group of the block.
+        edges: by block key, states ``(B, n_1, ..., n_k, C)``, a dimension for every group of the block; edges
+            may have fewer channels than nodes.
         nodes: states ``(B, N, C)`` of the nodes of all node sets.
         network: states ``(B, C)`` of whole networks.
         weights: by block key, the weights of edges ``(B, n_1, ..., n_k, K)``; no layer changes them.
-        gains: by block key, gains ``(K, C)`` of kernel positions, or ``None`` for ones; as constant.
+        gains: by block key, gains ``(K, C)`` of kernel positions, or ``None`` for ones; as constant. Empty
+            where no layer reads them.
     """
 
-    edges: dict[str, Tensor]
+    edges: Mapping[str, Tensor]
     nodes: Tensor
     network: Tensor
     weights: Mapping[str, Tensor]
@@ -99,19 +101,21 @@ class WeightEmbedding(nn.Module):
         channels: width of all states.
         frequencies: Gaussian frequencies for every weight.
         node_features: width of extra node features, such as probes; 0 for none.
+        edge_channels: width of the states of edges, if it is another.
     """
 
-    def __init__(self, channels: int, frequencies: int, node_features: int = 0) -> None:
+    def __init__(
+        self, channels: int, frequencies: int, node_features: int = 0, edge_channels: int | None = None
+    ) -> None:
         super().__init__()
         self.fourier = GaussianFourierFeatures(frequencies)
-        self.edges = BlockEmbedding(self.fourier.channels, channels)
+        self.edges = BlockEmbedding(self.fourier.channels, edge_channels or channels)
         self.nodes = BlockEmbedding(self.fourier.channels, channels)
         self.networks = BlockEmbedding(self.fourier.channels, channels)
         self.neurons = nn.Linear(NEURON_FEATURES, channels)
         self.network = nn.Parameter(torch.zeros(channels))
         self.given = nn.Linear(node_features, channels) if node_features else None
         self.norm = nn.LayerNorm(channels)
-        self.gains = PositionGains(channels)
         # Not drawn: networks without such activations start from the same parameters.
         self.operators = nn.Parameter(torch.zeros(OPERATORS, channels))
 
@@ -136,5 +140,4 @@ class WeightEmbedding(nn.Module):
         network = self.network.expand(count, -1)
         for block in layout.globals:
             network = network + self.networks(block, self.fourier(blocks[block.key]))
-        gains = {block.key: self.gains(block, self.network) for block in layout.edges}
-        return GraphState(edges, self.norm(nodes), network, blocks, gains)
+        return GraphState(edges, self.norm(nodes), network, blocks, {})
