@@ -180,6 +180,63 @@ def test_parameters_of_other_kinds_are_refused():
         trace(module, torch.zeros(2, 3))
 
 
+class Two(nn.Module):
+    """Two layers, one of them under a name of choice."""
+
+    def __init__(self, name: str = "first", first: nn.Module | None = None) -> None:
+        super().__init__()
+        self.name = name
+        self.add_module(name, nn.Linear(3, 4) if first is None else first)
+        self.last = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.relu(getattr(self, self.name)(x)))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.* is deprecated:DeprecationWarning")
+def test_torchscript_within_a_module_is_refused():
+    module = Two(first=torch.jit.trace(nn.Linear(3, 4), torch.zeros(2, 3)))
+    with pytest.raises(TraceError, match="first is a TorchScript module"):
+        trace(module, torch.zeros(2, 3))
+
+
+def test_what_is_no_module_is_named():
+    with pytest.raises(TraceError, match=r"expected a torch.nn.Module, got the class Two; call it to make"):
+        trace(Two, torch.zeros(2, 3))
+    exported = torch.export.export(Two(), (torch.zeros(2, 3),))
+    with pytest.raises(TraceError, match=r"got ExportedProgram; its module\(\) is one"):
+        trace(exported, torch.zeros(2, 3))
+
+
+def test_exported_and_compiled_modules_run_as_they_are_written():
+    example = torch.randn(2, 3)
+    plain = trace(Two(), example)
+    assert trace(torch.export.export(Two(), (example,)).module(), example).axes == plain.axes
+    compiled = torch.compile(Two(), backend=lambda *_: pytest.fail("compiled while it is traced"))
+    assert trace(compiled, example).axes == plain.axes
+
+
+def test_names_that_no_text_can_hold_are_refused():
+    with pytest.raises(TraceError, match=r"'my layer.weight' cannot be written(.|\n)*another name"):
+        trace(Two("my layer"), torch.zeros(2, 3))
+
+
+def test_a_selection_that_fails_is_no_failure_of_the_module():
+    for output in (lambda out: out.logits, "logits"):
+        with pytest.raises(TraceError, match="output= fails on the Tensor that the module returns"):
+            trace(Two(), torch.zeros(2, 3), output=output)  # type: ignore[arg-type]
+
+
+def test_gradients_within_a_module_are_named():
+    class Field(Two):
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.requires_grad_()
+            return torch.autograd.grad(super().forward(x).sum(), x)[0]
+
+    with pytest.raises(TraceError, match="Field takes gradients, .*\n.*what is differentiated"):
+        trace(Field(), torch.zeros(2, 3))
+
+
 def test_gradients_are_left_as_they_were():
     class Clearing(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:

@@ -41,7 +41,8 @@ def declare_state(module: nn.Module, recorder: Recorder) -> dict[str, Value]:
                 state[name] = value = value or _whole(tensor)
                 value.weight = True
             elif value is None:
-                value = _whole(tensor, Reason("constant", f"the constant buffer {name}"), "constant")
+                what = "integer parameter" if key in part._parameters else "constant buffer"
+                value = _whole(tensor, Reason("constant", f"the {what} {name}"), "constant")
             recorder.values.set(tensor, value)
             shared[identity] = value
     return state

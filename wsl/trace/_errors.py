@@ -8,6 +8,7 @@ from types import TracebackType
 import torch
 from torch import Tensor, nn
 
+from wsl.spec import SpecError
 from wsl.trace._inputs import Example, nested_tensors
 
 _PLAIN = (Tensor, nn.Parameter, nn.Buffer, torch._subclasses.FakeTensor)
@@ -28,12 +29,12 @@ def check_module(module: object) -> None:
             entries; the message names the part.
     """
     if not isinstance(module, nn.Module):
-        raise TraceError(f"expected a torch.nn.Module, got {type(module).__name__}.")
-    if isinstance(module, torch.jit.ScriptModule):
-        raise TraceError(
-            f"{module.original_name} is a TorchScript module, whose state cannot be set aside during a trace."
-            "\n  Trace the Python module that it was made from: the specification is the same."
-        )
+        found, way = type(module).__name__, ""
+        if isinstance(module, type) and issubclass(module, nn.Module):
+            found, way = f"the class {module.__name__}", "; call it to make one"
+        elif isinstance(module, torch.export.ExportedProgram):
+            way = "; its module() is one"
+        raise TraceError(f"expected a torch.nn.Module, got {found}{way}.")
     for path, part in module.named_modules():
         _check_part(path, part)
     state = [*module.named_parameters(), *module.named_buffers()]
@@ -47,6 +48,11 @@ def check_module(module: object) -> None:
 
 
 def _check_part(path: str, part: nn.Module) -> None:
+    if isinstance(part, torch.jit.ScriptModule):
+        raise TraceError(
+            f"{path or part.original_name} is a TorchScript module, whose state cannot be set aside during a "
+            "trace.\n  Trace the Python module that it was made from: the specification is the same."
+        )
     named = {**part._parameters, **part._buffers}
     tensors = {name: tensor for name, tensor in named.items() if tensor is not None}
     packed = ".quantized." in f"{type(part).__module__}."
@@ -84,7 +90,7 @@ def fails_to_run(module: nn.Module, example: Example, error: Exception) -> Trace
     place = _innermost(module, error.__traceback__)
     within = f" in {place}" if place else ""
     tensors = list(nested_tensors((example.inputs, example.keywords)))
-    shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors) or "none"
+    shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors) or "none (they hold no tensors)"
     said = f"{type(error).__name__}: {error}"
     if any(tensor.is_meta for tensor in tensors) and any(text in str(error) for text in _DATA_DEPENDENT):
         return TraceError(
@@ -92,10 +98,31 @@ def fails_to_run(module: nn.Module, example: Example, error: Exception) -> Trace
             f"are none: {said}\n  Its control flow or its shapes depend on data. Trace it with real weights "
             "(on the CPU), or take that part out."
         )
+    if "does not require grad" in said:
+        return TraceError(
+            f"{type(module).__name__} takes gradients{within}, but runs without them here: {said}\n  Trace a "
+            "module that returns what is differentiated: its symmetries are those of its gradient."
+        )
     return TraceError(
         f"{type(module).__name__} fails to run on inputs of shapes {shapes}{within}: {said}\n  "
         f"It takes {_signature(module)}. Give example_inputs (and kwargs) on which "
         "module(*example_inputs, **kwargs) works, on the module's device and in its dtype."
+    )
+
+
+def no_selection(result: object, error: Exception) -> TraceError:
+    """``output=`` does not apply to what the module returns."""
+    return TraceError(
+        f"output= fails on the {type(result).__name__} that the module returns: {type(error).__name__}: "
+        f"{error}\n  It is a function of that, such as lambda o: o[0], and gives what has to be preserved."
+    )
+
+
+def no_name(module: nn.Module, error: SpecError) -> TraceError:
+    """The text form of specifications cannot hold the name of a tensor."""
+    return TraceError(
+        f"no specification can be written for {type(module).__name__}: {error}\n  Give that parameter, or "
+        "the module that holds it, another name."
     )
 
 

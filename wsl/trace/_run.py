@@ -8,11 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wsl.spec import WeightSpec
+from wsl.spec import SpecError, WeightSpec
 from wsl.trace._declare import declare_inputs, declare_outputs, declare_state
 from wsl.trace._demand import fix_unused
 from wsl.trace._emit import emit
-from wsl.trace._errors import TraceError, check_module, fails_to_run, no_rule, no_tensor
+from wsl.trace._errors import (
+    TraceError,
+    check_module,
+    fails_to_run,
+    no_name,
+    no_rule,
+    no_selection,
+    no_tensor,
+)
 from wsl.trace._facts import Value
 from wsl.trace._inputs import Example, nested_tensors, read_examples
 from wsl.trace._meta import Shadows
@@ -59,8 +67,8 @@ def trace(
 
     Raises:
         TraceError: arguments of the wrong type; a module that is quantised, TorchScript or not initialised;
-            it does not run on the examples, or returns no tensor; it needs data on the meta device; an
-            operator without a rule, if ``strict``.
+            it does not run on the examples, or returns no tensor; it needs data on the meta device; a name
+            of a parameter that no text can hold; an operator without a rule, if ``strict``.
     """
     check_module(module)
     try:
@@ -88,7 +96,10 @@ def _trace(module: nn.Module, examples: list[Example], strict: bool, output: Out
         recorder = Recorder(module, stacked)
         state, outputs = _follow(module, examples, strict, output, recorder)
     fix_unused(recorder.facts, state, outputs)
-    return emit(recorder, state, outputs)
+    try:
+        return emit(recorder, state, outputs)
+    except SpecError as err:
+        raise no_name(module, err) from err
 
 
 def _follow(
@@ -113,7 +124,9 @@ def _run(module: nn.Module, example: Example, operators: OperatorMode, output: O
     try:
         with EscapeMode(operators), operators:
             result = module(*example.inputs, **example.keywords)
-            selected = result if output is None else output(result)
+            selected = result if output is None else _select(output, result)
+    except TraceError:
+        raise
     except NotTraceableError as err:
         raise no_rule(str(err)) from err
     except Exception as err:
@@ -122,3 +135,12 @@ def _run(module: nn.Module, example: Example, operators: OperatorMode, output: O
     if not outputs:
         raise no_tensor(module, selected, output is not None)
     return outputs
+
+
+def _select(output: Output, result: Any) -> Any:
+    try:
+        return output(result)
+    except NotTraceableError:
+        raise
+    except Exception as err:
+        raise no_selection(result, err) from err

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 
 import numpy as np
@@ -58,7 +59,10 @@ class ModuleState:
         for read, write, wanted in _SETTINGS:
             self._undo.callback(write, read())
             write(wanted)
-        self._module.eval()
+        if "torch._dynamo" in sys.modules:  # else nothing is compiled
+            self._undo.enter_context(torch.compiler.set_stance("force_eager"))
+        with suppress(NotImplementedError):  # exported modules have no modes
+            self._module.eval()
         return self
 
     def save(self, tensor: Tensor) -> None:
