@@ -45,7 +45,7 @@ STEPS: Steps = {
     "take_along": lambda p, a, b: a.take_along_dim(b.argsort(1), 1),
     "counted": counted,
     "scattered": lambda p, a, b: torch.zeros_like(a).scatter(-1, b.argsort(-1), a),
-    "bucketed": lambda p, a, b: a * torch.searchsorted(b.sort(-1).values.contiguous(), a),
+    "bucketed": lambda p, a, b: a * torch.searchsorted(b.sort(-1).values.contiguous(), a.contiguous()),
     "unfold": lambda p, a, b: a.unfold(-1, 2, 1).sum(-1) if a.shape[-1] > 2 else None,
     "unfold_tokens": lambda p, a, b: F.pad(a, (0, 0, 0, 1)).unfold(1, 2, 1).flatten(2),
     "mean": lambda p, a, b: a + a.mean(either(p), keepdim=True),
