@@ -46,9 +46,12 @@ def test_zoo_build(folder, capsys):
     assert not (folder / "other.h5").exists() and not (folder / "other.h5.build").exists()
 
 
-def test_trace(folder, capsys):
+def test_trace(folder, capsys, monkeypatch):
+    (folder / "a.svg").mkdir()
+    (folder / "broken.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(folder)
     siren = ["trace", "wsl.models:Siren", "--arguments", '{"hidden": [6, 5]}', "--input", "16,2"]
-    assert main([*siren, "--verify", "true"]) == 0
+    assert main([*siren, "--verify"]) == 0
     assert capsys.readouterr().out.startswith(str(tiny_zoo.SPEC))
     for wrong in ("wsl.models:Nope", "wsl.models", "nowhere:Thing", "wsl.models:coordinate_grid"):
         assert main(["trace", wrong, "--arguments", '{"shape": [2, 2]}', "--input", "16,2"]) == 2
@@ -62,7 +65,10 @@ def test_trace(folder, capsys):
         (["wsl.models:Siren", "--input", "2,3:nn"], "the name of a torch type"),
         (["wsl.models:Siren"], "are required: input"),
         (["wsl.models:Siren", "--input", "16,2", "--draw", "a.pdf"], "--draw a.pdf is no .svg or .png file"),
-        (["wsl.models:Siren", "--input", "16,2", "--json", "no/a.json"], "no/a.json cannot be used"),
+        (["wsl.models:Siren", "--input", "16,2", "--json", "."], ". is a folder; name a file in it"),
+        (["wsl.models:Siren", "--input", "16,2", "--draw", "a.svg/"], "a.svg/ is a folder"),
+        (["math:pi", "--input", "16,2"], "math:pi is a float, and takes no --arguments; name its class"),
+        (["broken:make", "--input", "2"], "broken:make cannot be imported (ZeroDivisionError: division by"),
         ([":Siren", "--input", "16,2"], "no import path"),
         (["wsl.models:Siren", "--arguments", '{"hidden": [0]}', "--input", "16,2"], "does not accept"),
     ):
@@ -80,6 +86,29 @@ def test_trace_writes_files(folder, capsys):
     assert (folder / "graph.png").read_bytes().startswith(b"\x89PNG")
     assert main([*command, "--draw", "spec.json/graph.svg"]) == 2
     assert "spec.json cannot be used" in capsys.readouterr().err
+    assert main([*command, "--json", "spec.json/graph.json"]) == 2
+    assert "spec.json cannot be used" in capsys.readouterr().err
+
+
+def test_trace_writes_no_files_that_are_not_proven(folder, capsys, monkeypatch):
+    code = """
+import torch
+class Counting(torch.nn.Linear):
+    calls = 0
+    def forward(self, x):
+        Counting.calls += 1
+        return super().forward(x) * Counting.calls
+module = Counting(2, 3)
+"""
+    (folder / "counting.py").write_text(code)
+    monkeypatch.syspath_prepend(folder)
+    assert main(["trace", "counting:module", "--input", "4,2", "--verify", "--json", "spec.json"]) == 2
+    assert "differs by" in capsys.readouterr().err
+    assert not (folder / "spec.json").exists()
+    assert main(["trace", "counting:module", "--input", "input=4,2"]) == 2
+    assert "unexpected keyword argument 'input'" in capsys.readouterr().err
+    assert main(["trace", "counting:module", "--input", "x=4,2", "--json", "new/spec.json"]) == 0
+    assert WeightSpec.from_json((folder / "new" / "spec.json").read_text()).axes["x"].size == 2
 
 
 def test_trace_takes_several_inputs_and_integers(folder, capsys, monkeypatch):
@@ -99,7 +128,7 @@ class Lookup(torch.nn.Module):
     monkeypatch.syspath_prepend(folder)
     inputs = ["2,6:int32", "2,6:bool", "2,1,1:float64"]
     options = [word for text in inputs for word in ("--input", text)]
-    assert main(["trace", "lookup_module:Lookup", *options, "--verify", "true"]) == 0
+    assert main(["trace", "lookup_module:Lookup", *options, "--verify"]) == 0
     shown = capsys.readouterr().out
     assert "h1: 5 hidden" in shown and "h2: 4 hidden relu" in shown and "function unchanged" in shown
 
