@@ -3,5 +3,12 @@
 from wsl.encoders._base import Encoder, WeightFeatures
 from wsl.encoders._flat_mlp import FlatMLP
 from wsl.encoders._graph_metanetwork import GraphMetanetwork
+from wsl.encoders._universal import UniversalNeuralFunctional
 
-__all__ = ["Encoder", "FlatMLP", "GraphMetanetwork", "WeightFeatures"]
+__all__ = [
+    "Encoder",
+    "FlatMLP",
+    "GraphMetanetwork",
+    "UniversalNeuralFunctional",
+    "WeightFeatures",
+]

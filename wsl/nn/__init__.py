@@ -7,6 +7,9 @@ from wsl.nn._heads import EquivariantHead, InvariantHead
 from wsl.nn._message_passing import MessagePassing
 from wsl.nn._probes import ProbeFeatures
 from wsl.nn._readout import WeightReadout
+from wsl.nn._universal import UniversalLinear
+from wsl.nn._universal_layout import Placement, UniversalEmbedding, UniversalLayout, UniversalReadout
+from wsl.nn._universal_terms import Signature
 
 __all__ = [
     "EquivariantHead",
@@ -14,8 +17,14 @@ __all__ = [
     "GraphState",
     "InvariantHead",
     "MessagePassing",
+    "Placement",
     "PositionGains",
     "ProbeFeatures",
+    "Signature",
+    "UniversalEmbedding",
+    "UniversalLayout",
+    "UniversalLinear",
+    "UniversalReadout",
     "WeightEmbedding",
     "WeightReadout",
     "update_edges",
