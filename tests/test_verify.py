@@ -106,7 +106,7 @@ ATTENTION = """
 def test_dull_places_are_reported():
     report = verify(Attention(), _spec(ATTENTION), (torch.ones(1, 5, 3),), {"scale": torch.ones(())})
     assert report.dull == (("key.bias", "d"),)
-    assert "dull       key.bias along d" in str(report)
+    assert "dull       key.bias along d\n             (moved alone, these change nothing" in str(report)
 
 
 class Unused(nn.Module):
@@ -170,6 +170,13 @@ def test_buffers_that_the_spec_leaves_out_are_listed_and_randomised():
 def test_another_modules_specification_is_refused(text, shown):
     with pytest.raises(SpecError, match=shown):
         verify(_linear(nn.ReLU()), _spec(f"axes h1: 4 hidden\n{text}"), torch.ones(2, 3))
+
+
+def test_what_is_no_module_or_no_specification_is_named():
+    described = MODULES["mlp"]
+    for module, spec in ((described.build(), str(described.spec)), (described.build, described.spec)):
+        with pytest.raises(TypeError, match="expected a torch.nn.Module and its WeightSpec, got "):
+            verify(module, spec, described.inputs)
 
 
 def test_the_report_prints_and_is_frozen():

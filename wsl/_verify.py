@@ -50,6 +50,10 @@ class VerifyReport:
             f"  scaled     {', '.join(self.scalings) or 'nothing'}",
         ]
         dull = ", ".join(f"{key} along {axis}" for key, axis in self.dull)
+        dull += (
+            "\n             (moved alone, these change nothing either: the check is blind to them)"
+            * bool(dull)
+        )
         for title, found in (
             ("dull", dull),
             ("size 1", ", ".join(self.untested)),
@@ -84,12 +88,17 @@ def verify(
             if not given.
 
     Raises:
-        TypeError: examples of other types.
+        TypeError: a module, specification or examples of other types.
         ValueError: a module on the meta device, or one that does not run on the examples.
         SpecError: names or shapes of the module's state and of ``spec`` disagree.
         SymmetryError: an output changes by more than 1e-10 relative, is NaN or is not reproducible; or the
             output does not depend on any tensor that carries some hidden axis.
     """
+    if not isinstance(module, nn.Module) or not isinstance(spec, WeightSpec):
+        raise TypeError(
+            f"expected a torch.nn.Module and its WeightSpec, got {type(module).__name__} and "
+            f"{type(spec).__name__}.\n  WeightSpec.parse reads a text, trace() makes one."
+        )
     subject = RandomisedModule(module, example_inputs, kwargs, seed, output)
     _matching_state(subject, spec, type(module).__name__)
     subject.settle()
