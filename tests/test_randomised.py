@@ -206,6 +206,22 @@ def test_masks_are_kept():
     verify(Masked(), _spec(text), (torch.ones(5, 3), mask))
 
 
+def test_sparse_inputs_keep_their_entries():
+    class Averaged(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = _linear(nn.ReLU())
+
+        def forward(self, x: Tensor, neighbours: Tensor) -> Tensor:
+            assert neighbours.is_sparse and neighbours.to_dense().equal(torch.eye(5, dtype=torch.float64))
+            return self.net(neighbours @ x)
+
+    text = str(LINEAR)
+    for name in LINEAR.tensors:
+        text = text.replace(name, f"net.{name}")
+    verify(Averaged(), _spec(text), (torch.ones(5, 3), torch.eye(5).to_sparse()))
+
+
 def test_modules_without_numbers_are_refused():
     with pytest.raises(ValueError, match="Sequential is on the meta device"):
         verify(_linear(nn.ReLU()).to("meta"), LINEAR, torch.ones(2, 3))

@@ -150,6 +150,8 @@ class RandomisedModule:
         if not (value.is_floating_point() or value.is_complex()):
             return value
         dtype = torch.float64 if value.is_floating_point() else torch.complex128
+        if value.layout is not torch.strided:
+            return value.to(dtype)  # sparse: which entries are zero is part of what it says
         drawn = torch.randn(value.shape, generator=self.generator, dtype=dtype)
         kept = value.isfinite().logical_not() | (value.abs() >= _MASKING)
         return torch.where(kept, value.to(dtype), drawn.to(value.device))

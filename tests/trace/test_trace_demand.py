@@ -114,3 +114,21 @@ def test_a_single_output_neuron_is_an_output(last, inputs):
     spec = trace(module, inputs)
     assert [(axis.name, axis.size) for axis in spec.hidden_axes] == [("h1", 5)]
     assert spec.axes[spec.tensors["2.bias"].axes[0]].kind == "output"
+
+
+@pytest.mark.parametrize("cell", [nn.RNNCell, nn.GRUCell, nn.LSTMCell])
+def test_one_step_from_a_state_of_zeros_says_nothing_about_recurrent_weights(cell):
+    class OneStep(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell, self.head = cell(3, 5), nn.Linear(5, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            state = self.cell(x)
+            return self.head(state[0] if isinstance(state, tuple) else state)
+
+    inputs = torch.randn(4, 3)
+    spec = trace(OneStep(), inputs)
+    assert [axis.size for axis in spec.hidden_axes] == [5]
+    assert [note.reason for note in spec.notes] == ["no output depends on it"]
+    verify(OneStep(), spec, inputs)

@@ -251,3 +251,18 @@ def test_gradients_are_left_as_they_were():
     for parameter, grad, copied in zip(module.parameters(), held, before, strict=True):
         assert parameter.grad is grad
         assert torch.equal(grad, copied)
+
+
+def test_operators_that_take_functions_are_refused_with_a_way_out():
+    class Conditional(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.ops.higher_order.cond(x.sum() > 0, torch.relu, torch.tanh, (self.layer(x),))
+
+    with pytest.raises(
+        TraceError, match=r"calls cond, an operator that takes functions.*\n.*an if"
+    ):
+        trace(Conditional(), torch.randn(4, 3))

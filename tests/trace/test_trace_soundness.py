@@ -66,8 +66,17 @@ ORDERED = {
     "wsl_tests::shifted": lambda h: shifted(h),
     "as_strided": lambda h: h.as_strided((5, 8), (1, 5)),
     "a constant": lambda h: h * CONSTANT,
+    "topk": lambda h: h.topk(8, -1, sorted=False).values,
+    "apply": lambda h: h.clone().apply_(lambda entry: entry * entry),
+    "map": lambda h: h.map_(h.roll(1, 0), lambda a, b: a * b),
+    "max_pool2d": lambda h: _places_of_maxima(h),
 }
 CONSTANT = torch.linspace(0.5, 1, 8)
+
+
+def _places_of_maxima(h: Tensor) -> Tensor:
+    values, places = F.max_pool2d(torch.stack([h, h.roll(1, 0)], 1)[:, None], (2, 1), return_indices=True)
+    return (values * places).flatten(1)
 
 
 @pytest.mark.parametrize("operator", ORDERED)
@@ -137,7 +146,17 @@ SYMMETRIC = {
     "float32": (lambda h: h.double().float().to(torch.float64).to(h.dtype), 8),
     "complex": (lambda h: (h > 0.5).to(h.dtype) * h.abs().sqrt().reciprocal().pow(3), 8),
     "data": (lambda h: h * h.data.detach().clone(), 8),
+    "written where": (lambda h: _written_where(h, 0.0) + _written_where(h, h.mean()), 8),
+    "sparse": (lambda h: torch.sparse.mm(torch.eye(5).to_sparse().to(h.dtype), h), 8),
+    "complex power": (lambda h: (h.to(torch.complex64) ** (1 + 1j)).real, 8),
+    "infinite power": (lambda h: h + h ** float("inf"), 8),
 }
+
+
+def _written_where(h: Tensor, number: float | Tensor) -> Tensor:
+    h = h.clone()
+    h[h < 0.5] = number
+    return h
 
 
 def _written(h: Tensor) -> Tensor:
@@ -273,6 +292,7 @@ RESHAPED_IN_PLACE = {
     "transpose_": lambda h: h.transpose_(1, 2),
     "swapdims_": lambda h: h.swapdims_(1, 2),
     "squeeze_": lambda h: h.unsqueeze_(1).squeeze_(1).transpose_(1, 2),
+    "as_strided_": lambda h: h.as_strided_((4, 8, 8), (64, 1, 8)),
 }
 
 
@@ -295,3 +315,17 @@ def test_destinations_of_operators_are_not_operands():
     spec = trace(module, _inputs())
     assert [axis.size for axis in spec.hidden_axes] == [8]
     verify(module, spec, _inputs())
+
+
+ALONE = {
+    "squeeze": lambda h: h.squeeze(0).cumsum(0).view(-1, 8),
+    "shape": lambda h: h.flip(1) if h.shape[0] == 1 else h,
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_batch_of_one_counts_as_it_is_where_the_module_treats_it_otherwise(name):
+    module, inputs = Between(ALONE[name]), torch.randn(1, 3)
+    spec = trace(module, inputs)
+    assert not spec.hidden_axes  # with a batch of two, neither would depend on the order of neurons
+    verify(module, spec, inputs)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from wsl.trace._axes import AxisVariable, Reason, leaves
 from wsl.trace._cells import Cell, cells
-from wsl.trace._facts import Cut, Fact, Opaque, Rearrange, Value, operands_of, values_of
+from wsl.trace._facts import Cut, Fact, Multiply, Opaque, Rearrange, Value, operands_of, values_of
 from wsl.trace._joint import Variable, joint_cells
 
 Demands = defaultdict[Variable, set[Variable]]
@@ -45,6 +45,8 @@ def _needed(facts: list[Fact], outputs: Iterable[Value]) -> set[Variable]:
             roots += fact.values
         elif isinstance(fact, (Rearrange, Cut)):
             _link(demands, fact)
+        elif isinstance(fact, Multiply) and any(x.value.constancy == "zero" for x in fact.operands):
+            continue  # the first step of a recurrent network: its state is zero
         else:
             values = values_of(fact)
             joint = joint_cells(operands_of(fact))

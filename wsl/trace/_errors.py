@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from types import TracebackType
 
 import torch
@@ -102,6 +103,12 @@ def fails_to_run(module: nn.Module, example: Example, error: Exception) -> Trace
         return TraceError(
             f"{type(module).__name__} takes gradients{within}, but runs without them here: {said}\n  Trace a "
             "module that returns what is differentiated: its symmetries are those of its gradient."
+        )
+    if function := re.search(r"HigherOrderOperator (\w+)", str(error)):
+        return TraceError(
+            f"{type(module).__name__} calls {function[1]}{within}, an operator that takes functions, into "
+            "which a trace cannot look.\n  Let it run plain ones while it is traced (an if for torch.cond, "
+            "scaled_dot_product_attention for flex_attention): the specification is the same."
         )
     return TraceError(
         f"{type(module).__name__} fails to run on inputs of shapes {shapes}{within}: {said}\n  "

@@ -26,7 +26,7 @@ _DATA: Any = torch.Tensor.data
 _ESCAPES = frozenset(
     {
         "numpy", "tolist", "__array__", "__dlpack__", "__cuda_array_interface__", "__deepcopy__",
-        "__reduce_ex__", "untyped_storage", "storage", "data_ptr",
+        "__reduce_ex__", "untyped_storage", "storage", "data_ptr", "apply_", "map_", "map2_",
     }
 )  # fmt: skip
 
@@ -92,6 +92,7 @@ class OperatorMode(TorchDispatchMode):
             call.out = func(*args, **kwargs)
         else:
             call.out = self.shadows.run(func, args, kwargs, call.written)
+        self.trace.ranks.append((call.name, tuple(tensor.dim() for tensor in call.outs)))
         if not (call.written or call.reshapes) and any(call.out is tensor for tensor in call.tensors):
             return call.out  # a conversion to what it was
         try:
@@ -191,8 +192,10 @@ class EscapeMode(TorchFunctionMode):
         trace, tensor = self.operators.trace, args[0]
         if name in _ESCAPES:
             trace.begin(name.strip("_"))
-            self.operators.fix_all([trace.value(tensor)])
-            lose_sight(trace, tensor)
+            tensors = [item for item in args if isinstance(item, Tensor)]
+            self.operators.fix_all(list(map(trace.value, tensors)))
+            for item in tensors:
+                lose_sight(trace, item)
         elif name == "__set__" and func == _DATA.__set__:
             trace.begin("assignment to data")
             self.operators.state.save(tensor)

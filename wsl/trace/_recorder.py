@@ -38,6 +38,7 @@ class Recorder:
         produced: dims that layers make, with the prefix of their axes' names, in order of the forward pass.
         features: dims that layers contract or normalise: neurons, not positions.
         operators: what ran, in order, and which facts it left.
+        ranks: the names of operators and the ranks of what they returned, in order.
         sites: the views that split axes: see :mod:`wsl.trace._stacks`.
 
     Args:
@@ -53,6 +54,7 @@ class Recorder:
         self.sites = Sites(stacked)
         self._ordinal = 0
         self.operators: list[Ran] = []
+        self.ranks: list[tuple[str, tuple[int, ...]]] = []
         self._operator = ""
         self._where: str | None = None
         self._paths = {id(part): path or type(module).__name__ for path, part in module.named_modules()}

@@ -78,17 +78,33 @@ def trace(
     twice = [example.doubled() or example for example in examples]
     if any(a is not b for a, b in zip(twice, examples, strict=True)):
         try:
-            return _trace(module, twice, strict, output)
+            return _trace(module, twice, strict, output, alone=examples)
         except TraceError as err:
             if isinstance(err.__cause__, NotTraceableError):
                 raise
     return _trace(module, examples, strict, output)
 
 
-def _trace(module: nn.Module, examples: list[Example], strict: bool, output: Output | None) -> WeightSpec:
-    """Trace until no more views are found whose slices are taken apart: see :mod:`wsl.trace._stacks`."""
+def _trace(
+    module: nn.Module,
+    examples: list[Example],
+    strict: bool,
+    output: Output | None,
+    alone: list[Example] | None = None,
+) -> WeightSpec:
+    """Trace until no more views are found whose slices are taken apart: see :mod:`wsl.trace._stacks`.
+
+    Args:
+        alone: what the ``examples`` were before they were repeated; traced too if other operators run, or on
+            tensors of another rank (the module drops dimensions of size 1).
+    """
     recorder = Recorder(module)
     state, outputs = _follow(module, examples, strict, output, recorder)
+    if alone is not None:
+        other = Recorder(module)
+        _follow(module, alone, strict, output, other)
+        if other.ranks != recorder.ranks:
+            return _trace(module, [*examples, *alone], strict, output)
     for _ in range(_RUNS - 1):
         stacked = recorder.sites.following()
         if stacked == recorder.sites.stacked:

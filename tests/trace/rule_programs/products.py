@@ -57,6 +57,9 @@ CONTRACTIONS: Rows = {
     "tensordot": Program("4, 5, 6", lambda h, w: torch.tensordot(h, w, ([2, 1], [0, 1])), {"w": (4, 6, 5)}),
     "kron": Program("2, 3, 4, 6", lambda h, w: torch.kron(h, w[None]), {"w": (3, 2)}),
     "mm": Program("4, 5, 6", lambda h, w: (h[0] @ w).expand(2, 6, 5), {"w": (4, 5)}),
+    "sparse mm": Program(
+        "4, 6", lambda h: torch.sparse.mm(torch.eye(2).to_sparse().to(h.dtype), h.flatten(1)).view(2, 6, 4)
+    ),
     "baddbmm": Program("4, 6", lambda h, w: torch.baddbmm(h, h, w.expand(2, 4, 4)), {"w": (4, 4)}),
     "addbmm": Program("4, 6", lambda h, w: torch.addbmm(w, h, h.mT).expand(2, 6, 6), {"w": (6, 6)}),
     "addr": Program("4, 6", lambda h, v, w: h * torch.addr(h[0], v, w), {"v": (6,), "w": (4,)}),

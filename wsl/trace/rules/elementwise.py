@@ -3,6 +3,8 @@
 Dims: those of the input. Mixing: none. Homogeneity and parity: by the tables of laws.
 """
 
+import math
+
 from torch import Tensor
 
 from wsl.trace._axes import fresh
@@ -93,6 +95,8 @@ def _power(trace: Recorder, call: Call) -> None:
     base, exponent = call["self"], call["exponent"]
     if isinstance(exponent, Tensor) or not isinstance(base, Tensor):
         return entangle(trace, call)
+    if isinstance(exponent, complex) or not math.isfinite(exponent):
+        return apply_law(trace, call, Law())
     parity: Parity | None = None
     if float(exponent).is_integer():
         parity = "odd" if int(exponent) % 2 else "even"

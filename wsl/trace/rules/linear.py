@@ -18,7 +18,7 @@ _LABELS = {
     "dot": ("k", "k", ""),
     "vdot": ("k", "k", ""),
 }
-_WITH_BIAS = {"addmm": "mm", "addbmm": "bmm summed", "baddbmm": "bmm", "addmv": "mv"}
+_WITH_BIAS = {"addmm": "mm", "_sparse_addmm": "mm", "addbmm": "bmm summed", "baddbmm": "bmm", "addmv": "mv"}
 
 
 def _contract(trace: Recorder, name: str, left: Tensor, right: Tensor) -> Value:

@@ -1,8 +1,9 @@
 """Operators that depend on the order along a dimension, or that give it an order.
 
 Dims: those of the input. Mixing: the dims that they run along. A scan or a shift fixes these. Sorting does
-not: the values come in an order of their own, which is fixed, whatever the order before; indices into the old
-order fix it where they are read. Homogeneity: shifts and sums are linear, sorted values of degree 1.
+not: the values come in an order of their own, which is fixed, whatever the order before (unless ``topk`` may
+leave them unsorted); indices into the old order fix it where they are read. Homogeneity: shifts and sums are
+linear, sorted values of degree 1.
 """
 
 from wsl.trace._facts import Operand
@@ -46,6 +47,8 @@ def _sorted(trace: Recorder, call: Call) -> None:
     rank = len(x.dims)
     along = call["dim"] % max(rank, 1)
     labels = without(range(rank), (along,))
+    if call.get("sorted") is False and rank:
+        trace.fix(x.dims[along])
     for tensor in call.outs:
         new = trace.fixed([tensor.shape[along]]) if rank else ()
         out = trace.assign(tensor, (*x.dims[:along], *new, *x.dims[along + 1 :]))

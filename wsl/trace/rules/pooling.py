@@ -59,6 +59,7 @@ def _along_positions(trace: Recorder, call: Call) -> None:
         trace.facts.multiply([operand], out)
     for chosen in indices:
         trace.facts.apply(operand, chosen, degree=0)
+        chosen.value.indexes = tuple((x.dims[i], trace.reason()) for i in kept if i >= lead)
 
 
 def _unpool(trace: Recorder, call: Call) -> None:

@@ -5,6 +5,7 @@ indices in their place, which are fixed too where the last write wins. Mixing: t
 Homogeneity: sums and choices are linear in both tensors, maxima and minima of degree 1.
 """
 
+import torch
 from torch import Tensor
 
 from wsl.trace._facts import Operand, Value, aligned
@@ -46,6 +47,8 @@ def _is_zero(number: object) -> bool:
 
 
 def _index_put(trace: Recorder, call: Call) -> None:
+    if _masks_all(call):
+        return _write_masked(trace, call)
     x, values = trace.value(call["self"]), trace.value(call["values"])
     at = Positions(trace, x, call["indices"])
     lead = len(at.layout) - len(values.dims)
@@ -67,6 +70,31 @@ def _index_put(trace: Recorder, call: Call) -> None:
         _write(trace, x, Operand(values, tuple(labels)), call.out)
     else:
         _write(trace, x, None, call.out)
+    return None
+
+
+def _masks_all(call: Call) -> bool:
+    """Whether one mask of the tensor's shape says where one number is written: ``x[x < 0] = 0``."""
+    mask = call["indices"][0]
+    return (
+        len(call["indices"]) == 1
+        and mask is not None
+        and mask.dtype == torch.bool
+        and mask.shape == call["self"].shape
+        and call["values"].dim() == 0
+        and not call["accumulate"]
+    )
+
+
+def _write_masked(trace: Recorder, call: Call) -> None:
+    x, mask, number = (trace.value(t) for t in (call["self"], call["indices"][0], call["values"]))
+    trace.broadcast([x, mask])
+    trace.facts.opaque(mask)
+    labels = tuple(range(len(x.dims)))
+    if _is_zero(call["values"]):
+        return _write(trace, x, None, call.out)
+    out = Operand(trace.assign(call.out, x.dims), labels)
+    return combine(trace, [Operand(x, labels), Operand(number, ())], out)
 
 
 def _scatter(trace: Recorder, call: Call) -> None:

@@ -10,6 +10,8 @@ from wsl.trace._recorder import Recorder, Rule, Unsupported
 
 def _as_strided(trace: Recorder, call: Call) -> None:
     tensor = call["self"]
+    if call.written:
+        raise Unsupported  # in place: the strides before are gone
     if call["storage_offset"] not in (None, tensor.storage_offset()):
         raise Unsupported
     old = [(size, step, i) for i, (size, step) in enumerate(zip(tensor.shape, tensor.stride(), strict=True))]
