@@ -1,5 +1,6 @@
 """The specification: text, JSON, pickle, equality, blocks and error messages."""
 
+import inspect
 import json
 import pickle
 
@@ -93,6 +94,13 @@ def test_the_text_is_what_the_documentation_shows():
 def test_comments_blank_lines_and_padding_are_ignored():
     lines = ["# a network", "", *(f"   {line}   # said here" for line in SMALL.splitlines()), "  # end"]
     assert WeightSpec.parse("\n".join(lines)) == WeightSpec.parse(SMALL)
+
+
+def test_the_documentation_of_the_text_form_is_in_it():
+    example = inspect.getdoc(WeightSpec.parse).partition("::\n")[2].partition("Activations,")[0]
+    spec = WeightSpec.parse(example)
+    assert spec.axes["h2"].family == ("h1",) and len(spec.edges) == 7 and spec.notes
+    assert WeightSpec.parse(str(spec)) == spec
 
 
 def test_lines_are_continued_wherever_they_break():

@@ -166,7 +166,31 @@ class WeightSpec:
 
     @classmethod
     def parse(cls, text: str) -> "WeightSpec":
-        """Read the text form that ``str`` writes; ``#`` starts a comment.
+        """Read the text form that ``str`` writes; ``#`` starts a comment, a backslash continues a line.
+
+        ::
+
+            axes      c1: 6 hidden relu positive   h1: 2 hidden   h2: 4 hidden   # name, size, kind, …
+            axes      x: 3 input   y: 5 output   f1: 7 fixed
+            conv      c1 x _ _  _=3x3                 # kernel positions are no neurons: their sizes follow
+            bias      c1
+            in        (h1 h2[h1] + h1) (c1 8 8)       # products and a sum, of blocks in[0] and in[1]
+            out       y (h1 h2[h1])                   # for each index of h1, h2 has an order of its own
+            table     f1
+            nodes     x: x   c1: c1 relu   h2: (h1 h2)   h1: h1 softmax   h2.2: (h1 h2) product   y: y
+            edge:     x c1 conv                       # from x to c1, by this block and any that follow
+            edge:     - c1 bias                       # belongs to the nodes of c1
+            edge:     c1 h2 in[0]
+            edge:     c1 h1 in[1]
+            edge:     h1 h2.2                         # an identity
+            edge:     h2 h2.2
+            edge:     h2.2 y out
+            scaling:  c1 positive conv+1 bias+1 in[0]-1 in[1]-1   # factor ** power scales each block
+            note:     f1 cumsum in layers.2           # why it is fixed
+
+        Activations, ``nodes`` and ``edge:`` may be left out. ``rnn@0+1 rnn@1-1`` tells apart dimensions of a
+        block that carries the axis twice; ``edge: x h w ends=st`` says what each dimension of the block
+        indexes (``s`` source, ``t`` target, ``b`` both), where it is not stored as in ``Linear``.
 
         Raises:
             SpecError: the text is malformed, or what it says does not fit together; the message shows the
