@@ -262,7 +262,5 @@ def test_operators_that_take_functions_are_refused_with_a_way_out():
         def forward(self, x: Tensor) -> Tensor:
             return torch.ops.higher_order.cond(x.sum() > 0, torch.relu, torch.tanh, (self.layer(x),))
 
-    with pytest.raises(
-        TraceError, match=r"calls cond, an operator that takes functions.*\n.*an if"
-    ):
+    with pytest.raises(TraceError, match=r"calls cond, an operator that takes functions.*\n.*an if"):
         trace(Conditional(), torch.randn(4, 3))

@@ -117,7 +117,8 @@ WRITING: Rows = {
     ),
     "assign zeros": Program("4, 6!index_put", lambda h: _assigned(h, (EVERY, ROWS), 0.0)),
     "assign numbers": Program("4, 6!index_put", lambda h: _assigned(h, (EVERY, ROWS), 1.5)),
-    "assign by mask": Program("4!index_put, 6!index_put", lambda h: _assigned(h, h > 0.5, 0.0)),
+    "assign by mask": Program("4, 6", lambda h: _assigned(h, h > 0.5, 0.0)),
+    "assign by mask of rows": Program("4, 6!index_put", lambda h: _assigned(h, h.sum(2) > 0.5, 0.0)),
     "scatter": Program(
         "4, 2!scatter, 6!scatter", lambda h, w: h.scatter(1, _zeros(2, 2, 4), w), {"w": (2, 2, 4)}
     ),
