@@ -14,12 +14,12 @@ def update_edges(edges: Tensor, weight: Tensor, terms: list[Tensor]) -> tuple[Te
     ``e'_ij = relu(e_ij W + s_i + t_j)``, the mean of ``e'`` over ``j``, and that over ``i``.
 
     Args:
-        edges: ``(B, n, m, C)``.
-        weight: ``(C, C)``, from the left: ``e @ weight``.
+        edges: ``(B, n, m, F)``.
+        weight: ``(F, C)``, from the left: ``e @ weight``.
         terms: ``s`` ``(B, n, C)`` and ``t`` ``(B, m, C)``.
 
     Returns:
-        ``e'``, shaped as ``edges``, and the messages ``(B, n, C)`` and ``(B, m, C)``. Differentiable any
+        ``e'`` ``(B, n, m, C)``, and the messages ``(B, n, C)`` and ``(B, m, C)``. Differentiable any
         number of times. Under autocast all are of its type.
     """
     edges, weight, terms = _autocast(edges, weight, terms)
@@ -72,7 +72,7 @@ class _EdgeUpdate(torch.autograd.Function):
     def forward(
         ctx: Any, edges: Tensor, weight: Tensor, term0: Tensor, term1: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        new = torch.empty_like(edges, memory_format=torch.contiguous_format)
+        new = edges.new_empty(*edges.shape[:-1], weight.shape[1])
         message0, message1 = torch.empty_like(term0), torch.empty_like(term1)
         for rows in _chunks(edges):
             part = new[rows]
@@ -98,7 +98,7 @@ class _EdgeUpdate(torch.autograd.Function):
             before = (before if grad_new is None else before + grad_new) * (new > 0)
             grad_weight = edges.flatten(0, -2).T @ before.flatten(0, -2)
             return before @ weight.T, grad_weight, before.sum(2), before.sum(1)
-        grad_edges = torch.empty_like(new) if ctx.needs_input_grad[0] else None
+        grad_edges = edges.new_empty(edges.shape) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight)
         grad_term0, grad_term1 = torch.empty_like(grad0), torch.empty_like(grad1)
         for rows in _chunks(new):

@@ -1,0 +1,65 @@
+"""What the encoders of feedforward networks share: a stack of equivariant layers on a chain of matrices."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from wsl.encoders._base import Encoder, WeightFeatures
+from wsl.nn import ChainLinear
+from wsl.spec import WeightSpec
+
+
+class ChainEncoder(Encoder):
+    """Base of encoders that are a stack of :class:`wsl.nn.ChainLinear` layers.
+
+    The features of a neuron are the mean of all that its axis carries. Subclasses implement :meth:`embed`,
+    and give the layers to ``__init__``.
+
+    Args:
+        spec: the specification of the weights.
+        layers: at least one, from the channels of :meth:`embed` to those of the output.
+    """
+
+    def __init__(self, spec: WeightSpec, layers: Sequence[ChainLinear]) -> None:
+        super().__init__(spec, layers[-1].out_channels)
+        self.layers = nn.ModuleList(layers)
+
+    def embed(self, key: str, block: Tensor) -> Tensor:
+        """Standardised weights ``(B, *view)`` of the block ``key`` to features ``(B, *view, F)``."""
+        raise NotImplementedError
+
+    def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
+        layers = cast(Sequence[ChainLinear], self.layers)
+        blocks = self.read(weights)
+        state = layers[0].gather({key: self.embed(key, block) for key, block in blocks.items()})
+        for layer in layers:
+            state = layer(state)
+        features = layers[-1].unfold(state)
+        neurons = {
+            axis.name: joined.unflatten(-1, (-1, self.channels)).mean(-2)
+            for axis, joined in zip(layers[-1].chain.axes, state.axes, strict=True)
+        }
+        for name in self.spec.axes:
+            if name not in neurons:
+                neurons[name] = self._in_place(name, features)
+        nodes = {nodes.name: neurons[nodes.axes[0]] for nodes in self.spec.topology.nodes}
+        return WeightFeatures(tensors=features, nodes=nodes)
+
+    def _in_place(self, name: str, features: Mapping[str, Tensor]) -> Tensor:
+        """Features ``(B, n, C)`` of an axis that the layers do not permute: the mean over blocks with it."""
+        means = []
+        for ref in self.spec.blocks:
+            if name in ref.block.axes:
+                moved = features[ref.key].movedim(ref.block.axes.index(name) + 1, 1)
+                means.append(moved.flatten(2, -2).mean(2) if moved.dim() > 3 else moved)
+        return torch.stack(means).mean(0)
+
+
+def check_layers(family: str, channels: int, layers: int) -> None:
+    """Refuse a stack without layers or channels."""
+    if channels < 1:
+        raise ValueError(f"an encoder needs at least one channel, got channels={channels}.")
+    if layers < 1:
+        raise ValueError(f"{family} needs at least one layer, got layers={layers}.")
