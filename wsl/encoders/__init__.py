@@ -1,19 +1,27 @@
 """Encoders: weights in, features of every weight and every neuron out."""
 
 from wsl.encoders._base import Encoder, WeightFeatures
+from wsl.encoders._deep_sets import DeepSets
 from wsl.encoders._dwsnet import DWSNet
 from wsl.encoders._flat_mlp import FlatMLP
 from wsl.encoders._graph_metanetwork import GraphMetanetwork
 from wsl.encoders._nfn import NFNHNP, NFNNP
+from wsl.encoders._set_transformer import SetTransformer
+from wsl.encoders._stat_net import StatNet
+from wsl.encoders._transformer import Transformer
 from wsl.encoders._universal import UniversalNeuralFunctional
 
 __all__ = [
-    "NFNHNP",
-    "NFNNP",
     "DWSNet",
+    "DeepSets",
     "Encoder",
     "FlatMLP",
     "GraphMetanetwork",
+    "NFNHNP",
+    "NFNNP",
+    "SetTransformer",
+    "StatNet",
+    "Transformer",
     "UniversalNeuralFunctional",
     "WeightFeatures",
 ]

@@ -8,36 +8,48 @@ from wsl.nn._fourier import GaussianFourierFeatures
 from wsl.nn._heads import EquivariantHead, InvariantHead
 from wsl.nn._index_encoding import index_encoding
 from wsl.nn._message_passing import MessagePassing
+from wsl.nn._neurons import NeuronDescription, WeightDescription, pool_to_ends
 from wsl.nn._nfn_layer import NFNLayer
 from wsl.nn._probes import ProbeFeatures
 from wsl.nn._readout import WeightReadout
+from wsl.nn._set_attention import AttentionPooling, InducedAttention, MultiheadAttentionBlock
+from wsl.nn._tokens import TokenEmbedding, block_slots, token_table
 from wsl.nn._universal import UniversalLinear
 from wsl.nn._universal_layout import Placement, UniversalEmbedding, UniversalLayout, UniversalReadout
 from wsl.nn._universal_terms import Signature
 from wsl.nn._weight_chain import WeightChain, weight_chain
 
 __all__ = [
+    "AttentionPooling",
     "ChainLinear",
     "ChainState",
     "DWSLayer",
     "EquivariantHead",
     "GaussianFourierFeatures",
     "GraphState",
+    "InducedAttention",
     "InvariantHead",
     "MessagePassing",
+    "MultiheadAttentionBlock",
     "NFNLayer",
+    "NeuronDescription",
     "Placement",
     "PositionGains",
     "ProbeFeatures",
     "Signature",
+    "TokenEmbedding",
     "UniversalEmbedding",
     "UniversalLayout",
     "UniversalLinear",
     "UniversalReadout",
     "WeightChain",
+    "WeightDescription",
     "WeightEmbedding",
     "WeightReadout",
+    "block_slots",
     "index_encoding",
+    "pool_to_ends",
+    "token_table",
     "update_edges",
     "update_hyperedges",
     "weight_chain",

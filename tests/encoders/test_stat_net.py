@@ -1,0 +1,48 @@
+"""The statistics baseline: the battery of all encoders, and its numbers against torch's own."""
+
+import pytest
+import torch
+from encoder_suite import CNN, MLP, largest_difference
+from full_suite import FullSuite
+
+from wsl.encoders import StatNet
+from wsl.encoders._stat_net import QUANTILES, block_statistics
+from wsl.spec import WeightSpec
+from wsl.testing import random_weights
+
+
+class TestStatNet(FullSuite):
+    def make(self, spec: WeightSpec) -> StatNet:
+        return StatNet(spec, channels=6, hidden=8)
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (3, 7), (4, 2, 5)])
+def test_statistics_equal_those_of_torch(shape: tuple[int, ...]) -> None:
+    block = torch.randn(3, *shape, dtype=torch.float64)
+    flat = block.flatten(1)
+    quantiles = flat.quantile(torch.tensor(QUANTILES, dtype=torch.float64), dim=1).T
+    expected = torch.cat([flat.mean(1)[:, None], flat.var(1, correction=0)[:, None], quantiles], dim=1)
+    assert torch.allclose(block_statistics(block), expected, atol=1e-12)
+
+
+def test_sees_histograms_only() -> None:
+    """Any order of the entries of a block gives the same features; any other entry gives others."""
+    encoder = StatNet(MLP, channels=6, hidden=8).double()
+    weights = random_weights(MLP, 2)
+    flat = weights["fc2.weight"].flatten(1)
+    shuffled = {**weights, "fc2.weight": flat[:, torch.randperm(6)].reshape(2, 2, 3)}
+    assert largest_difference(encoder(weights), encoder(shuffled)) < 1e-12
+    moved = {**weights, "fc2.weight": weights["fc2.weight"] + weights["fc2.weight"].sign() * 0.01}
+    assert largest_difference(encoder(weights), encoder(moved)) > 1e-6
+
+
+def test_features_are_broadcast() -> None:
+    features = StatNet(CNN, channels=6, hidden=8).double()(random_weights(CNN, 2))
+    vectors = features.nodes["c1"][:, 0]
+    for part in (*features.nodes.values(), *features.tensors.values()):
+        assert torch.equal(part.flatten(1, -2), vectors.unsqueeze(1).expand(-1, part[0, ..., 0].numel(), -1))
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="layers=-1"):
+        StatNet(MLP, channels=4, layers=-1)
