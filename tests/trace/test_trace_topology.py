@@ -365,6 +365,7 @@ def test_norms_and_activations_that_are_written_out_are_single_node_sets() -> No
         y <- h1.2 b.weight, - b.bias
         """,
     )
+    assert wsl.trace(WrittenOut(), torch.randn(7, 3)).axes["h1"].activation == "gelu"
 
 
 class Twice(nn.Module):

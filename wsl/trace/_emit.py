@@ -6,7 +6,7 @@ import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from wsl.spec import Axis, Note, SpecError, TensorSpec, WeightSpec
+from wsl.spec import Axis, NodeSet, Note, SpecError, TensorSpec, WeightSpec
 from wsl.trace._axes import AxisVariable, leaves
 from wsl.trace._facts import Apply, Fact, Value
 from wsl.trace._generators import find_scalings
@@ -14,6 +14,7 @@ from wsl.trace._locality import find_families
 from wsl.trace._naming import AxisNames, Expansion, Sum, sum_size
 from wsl.trace._recorder import Recorder
 from wsl.trace._topology import find_topology
+from wsl.trace._topology_norms import WRITTEN_OUT
 
 _logger = logging.getLogger(__name__)
 _STRENGTHS = ("linear", "positive", "sign")
@@ -30,7 +31,8 @@ def emit(trace: Recorder, state: Mapping[str, Value], outputs: Sequence[Value]) 
     hidden = {leaf: name for leaf, name in leaves_named.items() if names.kind(((leaf,),)) == "hidden"}
     families = _families(trace.facts, state, tensors, hidden, leaves_named)
     scalings = find_scalings(trace.facts, state, tensors, hidden, families)
-    activations = _activations(trace.facts, hidden)
+    nodes, edges = find_topology(trace, state, outputs, expand, names, tensors, families)
+    activations = _activations(trace.facts, hidden, nodes)
     axes = []
     notes = []
     for key, name in names.names.items():
@@ -42,7 +44,6 @@ def emit(trace: Recorder, state: Mapping[str, Value], outputs: Sequence[Value]) 
         if kind == "fixed":
             notes.append(Note(name, _why(key)))
     spec = WeightSpec(axes, tensors, scalings, notes)
-    nodes, edges = find_topology(trace, state, outputs, expand, names, tensors, families)
     try:
         return WeightSpec(axes, tensors, scalings, notes, nodes, edges)
     except SpecError as err:  # the group does not depend on it
@@ -80,11 +81,24 @@ def _why(key: Sum) -> str:
     )
 
 
-def _activations(facts: Iterable[Fact], hidden: Mapping[AxisVariable, str]) -> dict[str, str]:
-    """The activation function of each axis, where only one kind is applied to it."""
+def _activations(
+    facts: Iterable[Fact], hidden: Mapping[AxisVariable, str], nodes: Iterable[NodeSet]
+) -> dict[str, str]:
+    """The activation function of each axis, where only one kind is applied to it.
+
+    One that is written out, as GELU by way of tanh, has the name that its node set has.
+    """
     found: dict[str, dict[str, None]] = {}
     for fact in facts:
         if isinstance(fact, Apply) and fact.name:
             for leaf in {leaf for dim in fact.operand.value.dims for leaf in leaves(dim)} & hidden.keys():
                 found.setdefault(hidden[leaf], {})[fact.name] = None
-    return {axis: next(iter(names)) for axis, names in found.items() if len(names) == 1}
+    whole: dict[str, dict[str, None]] = {}
+    for node in nodes:
+        if node.axes and node.activation in WRITTEN_OUT:
+            whole.setdefault(node.axes[-1], {})[node.activation] = None
+    chosen = {
+        axis: names if (named := whole.get(axis, names)).keys() & names.keys() else named
+        for axis, names in found.items()
+    }
+    return {axis: next(iter(names)) for axis, names in chosen.items() if len(names) == 1}

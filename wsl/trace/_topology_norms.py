@@ -14,6 +14,7 @@ _GATES = {
     frozenset({"tanh", "pow"}): "gelu",
     frozenset({"tanh", "softplus"}): "mish",
 }
+WRITTEN_OUT = frozenset(_GATES.values())
 
 
 def fold_written_out(nodes: list[Node]) -> None:
