@@ -322,6 +322,19 @@ SCALED = {
             rnn.bias_hh_l0[2]+1 out.weight+1
         """,
     ),
+    "stacked_lstm": Scaled(
+        lambda: Mean(nn.LSTM(3, 4, 2), 4),
+        _sequence,
+        """
+        h1 sign rnn.weight_ih_l0[2]+1 rnn.weight_hh_l0[0]@1+1 rnn.weight_hh_l0[1]@1+1
+            rnn.weight_hh_l0[2]@0+1 rnn.weight_hh_l0[2]@1+1 rnn.weight_hh_l0[3]@1+1 rnn.bias_ih_l0[2]+1
+            rnn.bias_hh_l0[2]+1 rnn.weight_ih_l1[0]+1 rnn.weight_ih_l1[1]+1 rnn.weight_ih_l1[2]+1
+            rnn.weight_ih_l1[3]+1
+        h2 sign rnn.weight_ih_l1[2]+1 rnn.weight_hh_l1[0]@1+1 rnn.weight_hh_l1[1]@1+1
+            rnn.weight_hh_l1[2]@0+1 rnn.weight_hh_l1[2]@1+1 rnn.weight_hh_l1[3]@1+1 rnn.bias_ih_l1[2]+1
+            rnn.bias_hh_l1[2]+1 out.weight+1
+        """,
+    ),
     "lstm_projection": Scaled(
         lambda: Mean(nn.LSTM(3, 4, proj_size=2), 2),
         _sequence,

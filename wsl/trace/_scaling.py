@@ -24,7 +24,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from wsl.trace._axes import AxisVariable
+from wsl.trace._axes import AxisVariable, Dim, resolve
 from wsl.trace._cells import DimCell
 from wsl.trace._facts import (
     Add,
@@ -39,7 +39,7 @@ from wsl.trace._facts import (
 )
 from wsl.trace._joint import Part, joint_cells
 from wsl.trace._linear import LinearPattern
-from wsl.trace._places import Axes, Layout, Occurrence, Places, products, same_index
+from wsl.trace._places import Axes, CellKey, Layout, Occurrence, Places, products, same_index
 from wsl.trace._solve import Number
 
 Row = dict[Occurrence, Number]
@@ -118,14 +118,38 @@ def _forbid(system: System, layouts: Iterable[Layout], axes: Axes) -> None:
 
 
 def _rearrange(system: System, fact: Rearrange, layouts: Sequence[Layout], axes: Axes) -> None:
-    """Cells correspond if the index is the same product; else an axis is scaled alike in all of them."""
+    """Cells correspond if the index is the same product; else as far as the dims around it are the same."""
     source, target = layouts
     if not same_index(fact.source, fact.target):
-        return _match_all(system, layouts, axes)
+        return _match_around(system, fact, layouts, axes)
     pairs = dict.fromkeys(zip(products(fact.source), products(fact.target), strict=True))
     for leaf, (before, after) in itertools.product(axes, pairs):
         system[leaf].match(source.at(leaf, before), target.at(leaf, after))
     return None
+
+
+def _match_around(system: System, fact: Rearrange, layouts: Sequence[Layout], axes: Axes) -> None:
+    """Cells that agree along the first and last dims, which are the same, are scaled alike."""
+    before, after = (list(map(resolve, value.dims)) for value in (fact.source, fact.target))
+    shorter = min(len(before), len(after))
+    first = _common(before, after)
+    last = min(_common(before[::-1], after[::-1]), shorter - first)
+    for leaf in axes:
+        groups: list[dict[tuple[CellKey, CellKey], list[list[Occurrence]]]] = [{}, {}]
+        for group, layout in zip(groups, layouts, strict=True):
+            for key, found in layout.occurrences.get(leaf, {}).items():
+                group.setdefault((key[:first], key[len(key) - last :]), []).append(found)
+        if leaf.size == 1 or groups[0].keys() != groups[1].keys():
+            system[leaf].zero(itertools.chain(*itertools.chain(*groups[0].values(), *groups[1].values())))
+            continue
+        for around, cells in groups[0].items():
+            for a, b in itertools.pairwise((*cells, *groups[1][around])):
+                system[leaf].match(a, b)
+
+
+def _common(a: Sequence[Dim], b: Sequence[Dim]) -> int:
+    """How many dims two sequences have in common at the beginning."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _match_all(system: System, layouts: Sequence[Layout], axes: Axes) -> None:
