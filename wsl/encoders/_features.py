@@ -35,7 +35,7 @@ def graph_features(
             owner = block.from_nodes(nodes.__getitem__)
         else:
             owner = state.network
-        return block.from_graph(readout(block, owner, fourier(blocks[block.key])))
+        return block.from_graph(readout(block, owner, lambda: fourier(blocks[block.key])))
 
     tensors = DeferredTensors({block.key: partial(feature, block) for block in layout.blocks})
     return WeightFeatures(tensors=tensors, nodes=nodes)

@@ -112,9 +112,10 @@ class Transformer(Encoder):
         sizes = [math.prod(block.shape[1:]) for block in blocks.values()]
         features = {}
         for (key, block), slots in zip(blocks.items(), self.slots.split(sizes), strict=True):
-            state = tokens.index_select(1, slots // self.token_size) + self.offsets[slots % self.token_size]
             own: Tensor = self.own(self.fourier(block))
-            features[key] = (own + state.reshape(own.shape)).relu()
+            state = tokens.index_select(1, slots // self.token_size)
+            state = state.add_(self.offsets[slots % self.token_size]).reshape(own.shape)
+            features[key] = (own + state).relu_()
         return features
 
     def _of_nodes(self, features: Mapping[str, Tensor], network: Tensor) -> dict[str, Tensor]:

@@ -84,12 +84,13 @@ def meet_ends(block: GraphBlock, edges: Tensor, terms: Callable[[End], Tensor]) 
         New states, shaped as ``edges``.
     """
     new = edges.reshape(-1, *block.inner, edges.shape[-1])
-    for use in block.uses:
-        for end in use.ends:
-            term = end.pool(terms(end))
-            term = term if len(block.uses) == 1 else term / len(block.uses)
-            new = new + term.reshape(len(term), *_spread(block, end), term.shape[-1])
-    return new.relu().reshape(edges.shape)
+    ends = [end for use in block.uses for end in use.ends]
+    for i, end in enumerate(ends):
+        term = end.pool(terms(end))
+        term = term if len(block.uses) == 1 else term / len(block.uses)
+        term = term.reshape(len(term), *_spread(block, end), term.shape[-1])
+        new = new.add_(term) if i else new + term
+    return (new.relu_() if ends else new.relu()).reshape(edges.shape)
 
 
 def pool_to_ends(block: GraphBlock, edges: Tensor) -> list[tuple[End, Tensor]]:
@@ -100,7 +101,8 @@ def pool_to_ends(block: GraphBlock, edges: Tensor) -> list[tuple[End, Tensor]]:
         for end in use.ends:
             spread = _spread(block, end)
             others = [d + 1 for d, size in enumerate(block.inner) if spread[d] < size]
-            mean = folded.mean(others) if others else folded
+            count = math.prod(block.inner) // math.prod(spread)
+            mean = folded.sum(others) / count if others else folded  # cheaper to differentiate than the mean
             pooled.append((end, end.spread(mean.reshape(len(mean), math.prod(spread), mean.shape[-1]))))
     return pooled
 

@@ -1,6 +1,7 @@
 """States of a graph to one feature vector for each weight."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +17,8 @@ class WeightReadout(nn.Module):
     gains and by their own Fourier features: ``gain_p * state + W f_p``, with ``W`` by role. An edge with a
     single weight has it in its state already, which is returned as it is.
 
-    Shapes: state ``(B, n_1, ..., n_k, C)`` and features ``(B, n_1, ..., n_k, K, F)`` to
-    ``(B, n_1, ..., n_k, K, C)``.
+    Shapes: state ``(B, n_1, ..., n_k, C)``, and a function that makes features ``(B, n_1, ..., n_k, K, F)``
+    where they are used, to ``(B, n_1, ..., n_k, K, C)``.
     """
 
     def __init__(self, features: int, channels: int) -> None:
@@ -26,10 +27,10 @@ class WeightReadout(nn.Module):
         self.weight = nn.Parameter(torch.empty(len(ROLES), features, channels))
         nn.init.uniform_(self.weight, -(features**-0.5), features**-0.5)
 
-    def forward(self, block: GraphBlock, state: Tensor, features: Tensor) -> Tensor:
+    def forward(self, block: GraphBlock, state: Tensor, features: Callable[[], Tensor]) -> Tensor:
         state = state.unsqueeze(-2)
         if block.is_edge and math.prod(block.positions) == 1:
             return state
         gains = self.gains(block, state)
-        own = features @ self.weight[ROLES.index(block.role)]
+        own = features() @ self.weight[ROLES.index(block.role)]
         return own + (state if gains is None else state * gains)
