@@ -5,6 +5,8 @@ from wsl.encoders._deep_sets import DeepSets
 from wsl.encoders._dwsnet import DWSNet
 from wsl.encoders._flat_mlp import FlatMLP
 from wsl.encoders._graph_metanetwork import GraphMetanetwork
+from wsl.encoders._neural_graph_gnn import NeuralGraphGNN
+from wsl.encoders._neural_graph_transformer import NeuralGraphTransformer
 from wsl.encoders._nfn import NFNHNP, NFNNP
 from wsl.encoders._set_transformer import SetTransformer
 from wsl.encoders._stat_net import StatNet
@@ -12,13 +14,15 @@ from wsl.encoders._transformer import Transformer
 from wsl.encoders._universal import UniversalNeuralFunctional
 
 __all__ = [
+    "NFNHNP",
+    "NFNNP",
     "DWSNet",
     "DeepSets",
     "Encoder",
     "FlatMLP",
     "GraphMetanetwork",
-    "NFNHNP",
-    "NFNNP",
+    "NeuralGraphGNN",
+    "NeuralGraphTransformer",
     "SetTransformer",
     "StatNet",
     "Transformer",

@@ -1,7 +1,9 @@
 """Layers: weight embeddings, message passing on dense blocks, probes, heads."""
 
 from wsl.nn._chain_linear import ChainLinear, ChainState
+from wsl.nn._connections import Connection, connections, fold_edges
 from wsl.nn._dws_layer import DWSLayer
+from wsl.nn._edge_steps import EdgeStep, run_steps
 from wsl.nn._edge_update import update_edges, update_hyperedges
 from wsl.nn._embedding import GraphState, PositionGains, WeightEmbedding
 from wsl.nn._fourier import GaussianFourierFeatures
@@ -10,8 +12,10 @@ from wsl.nn._index_encoding import index_encoding
 from wsl.nn._message_passing import MessagePassing
 from wsl.nn._neurons import NeuronDescription, WeightDescription, pool_to_ends
 from wsl.nn._nfn_layer import NFNLayer
+from wsl.nn._principal_aggregation import EdgeUpdate, PrincipalAggregation
 from wsl.nn._probes import ProbeFeatures
 from wsl.nn._readout import WeightReadout
+from wsl.nn._relational_attention import RelationalAttention, RelationalEdgeUpdate
 from wsl.nn._set_attention import AttentionPooling, InducedAttention, MultiheadAttentionBlock
 from wsl.nn._tokens import TokenEmbedding, block_slots, token_table
 from wsl.nn._universal import UniversalLinear
@@ -23,7 +27,10 @@ __all__ = [
     "AttentionPooling",
     "ChainLinear",
     "ChainState",
+    "Connection",
     "DWSLayer",
+    "EdgeStep",
+    "EdgeUpdate",
     "EquivariantHead",
     "GaussianFourierFeatures",
     "GraphState",
@@ -35,7 +42,10 @@ __all__ = [
     "NeuronDescription",
     "Placement",
     "PositionGains",
+    "PrincipalAggregation",
     "ProbeFeatures",
+    "RelationalAttention",
+    "RelationalEdgeUpdate",
     "Signature",
     "TokenEmbedding",
     "UniversalEmbedding",
@@ -47,8 +57,11 @@ __all__ = [
     "WeightEmbedding",
     "WeightReadout",
     "block_slots",
+    "connections",
+    "fold_edges",
     "index_encoding",
     "pool_to_ends",
+    "run_steps",
     "token_table",
     "update_edges",
     "update_hyperedges",

@@ -1,0 +1,61 @@
+"""What the two encoders of neural graphs share: the order in which nodes and edges are updated."""
+
+from functools import cache, partial
+
+import torch
+from torch import Tensor, nn
+
+from wsl.encoders._base import DeferredTensors
+from wsl.encoders._graph_encoder import GraphEncoder
+from wsl.nn import Connection, EdgeStep, GraphState, connections, fold_edges, run_steps
+
+
+class NeuralGraphEncoder(GraphEncoder):
+    """Base of encoders whose layers update nodes, then edges, residual connections among them.
+
+    The update of edges after one layer runs together with the next layer, which reads both; that after the
+    last one runs when features of weights are read. Subclasses make, besides what all graph encoders have,
+    ``identity``, ``edge_updates`` and ``edges_out``.
+    """
+
+    identity: nn.Parameter
+    """The first state of edges without weights, ``(C_edge,)``."""
+    edge_updates: nn.ModuleList
+    """The update of edges after each layer."""
+    edges_out: nn.Module
+    """States of edges to the width of the output."""
+
+    def update(self, state: GraphState) -> GraphState:
+        layout, nodes = self.layout, state.nodes + state.network.unsqueeze(1)
+        edges = fold_edges(layout, state.edges, self.identity, len(nodes))
+        for i, layer in enumerate(self.layers):
+            nodes, edges = layer(layout, nodes, edges, self.edge_updates[i - 1] if i else None)
+        kind = nodes.device.type
+        autocast = partial(
+            torch.autocast,
+            kind,
+            dtype=torch.get_autocast_dtype(kind),
+            enabled=torch.is_autocast_enabled(kind),
+        )
+        steps = [step for step in self.edge_updates[-1:] if isinstance(step, EdgeStep)]
+        terms = cache(lambda: [step.terms(nodes) for step in steps])
+
+        def last(connection: Connection, like: Tensor) -> Tensor:
+            states = edges[connection.key]
+            with autocast():
+                if steps:
+                    states, _ = run_steps(layout, connection, states, steps, terms())
+                out: Tensor = self.edges_out(states.reshape(like.shape))
+            return out
+
+        return state._replace(
+            edges=DeferredTensors(
+                {
+                    connection.key: partial(last, connection, state.edges[connection.key])
+                    for connection in connections(layout)
+                    if isinstance(connection.key, str)
+                }
+            ),
+            nodes=nodes,
+            network=state.network + nodes.mean(1),
+        )
