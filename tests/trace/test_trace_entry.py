@@ -216,6 +216,22 @@ def test_exported_and_compiled_modules_run_as_they_are_written():
     assert trace(compiled, example).axes == plain.axes
 
 
+def test_under_autocast_no_weights_of_earlier_runs_are_read():
+    module, example = Two(), torch.randn(2, 3)
+    plain = trace(module, example)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert trace(module, example) == plain
+        module(example)  # casts the weights and keeps them
+        assert trace(module, example) == plain
+        assert torch.is_autocast_cache_enabled()
+
+
+def test_nested_tensors_are_refused():
+    nested = torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(4, 3)], layout=torch.jagged)
+    with pytest.raises(TraceError, match="an example holds a nested tensor"):
+        trace(Two(), nested)
+
+
 def test_names_that_no_text_can_hold_are_refused():
     with pytest.raises(TraceError, match=r"'my layer.weight' cannot be written(.|\n)*another name"):
         trace(Two("my layer"), torch.zeros(2, 3))

@@ -32,7 +32,7 @@ def read_examples(example_inputs: object, kwargs: object) -> list[Example]:
     """The examples of a call of :func:`wsl.trace`: one, or those of a list.
 
     Raises:
-        TypeError: arguments of the wrong type, or as many ``kwargs`` as there are not examples.
+        TypeError: arguments of the wrong type, nested tensors, or more or fewer ``kwargs`` than examples.
     """
     listed = example_inputs if isinstance(example_inputs, list) else [example_inputs]
     if not listed:
@@ -45,10 +45,16 @@ def read_examples(example_inputs: object, kwargs: object) -> list[Example]:
     for entry in keywords:
         if not (entry is None or isinstance(entry, Mapping)):
             raise TypeError(f"kwargs must be a mapping of keyword inputs, got {type(entry).__name__}.")
-    return [
+    examples = [
         Example(_positional(inputs), dict(entry or {}))
         for inputs, entry in zip(listed, keywords, strict=True)
     ]
+    if any(tensor.is_nested for tensor in nested_tensors(examples)):
+        raise TypeError(
+            "an example holds a nested tensor, whose dimensions have no size.\n  Give a padded tensor, or a "
+            "list of examples without padding: the specification is the same."
+        )
+    return examples
 
 
 def nested_tensors(item: Any, seen: frozenset[int] = frozenset()) -> Iterator[Tensor]:
