@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from wsl.trace._values import storage_key
 
 _backends = torch.backends
-# Otherwise torch runs whole layers as one operator: attention, and recurrent ones by oneDNN or cuDNN. And under
-# autocast it reads weights that were cast in an earlier run.
+# Otherwise torch runs whole layers as one operator: attention, and recurrent ones by oneDNN or cuDNN. And
+# under autocast it reads weights that were cast in an earlier run.
 _SETTINGS: tuple[tuple[Callable[[], bool], Callable[[bool], object], bool], ...] = (
     (_backends.mha.get_fastpath_enabled, _backends.mha.set_fastpath_enabled, False),
     (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled, False),
