@@ -19,25 +19,41 @@ def fix_unused(facts: Iterable[Fact], state: Mapping[str, Value], outputs: Itera
     What may be needed counts as needed. A permutation of such an axis would be a symmetry too, but no check
     can tell it from any other claim about these weights.
     """
-    facts = list(facts)
-    needed = _needed(facts, outputs)
-    live: set[AxisVariable] = set()
-    for value in state.values():
-        for cell in cells(value):
-            if (id(value), cell.key) in needed:
-                live |= _leaves(cell)
+    facts, outputs = list(facts), list(outputs)
+    live = _carried(state, _needed(facts, outputs))
     read = {id(value) for fact in facts for value in values_of(fact)}
-    for value in state.values():
-        reason = Reason(
-            "unused", "no output depends on it" if id(value) in read else "not used in the forward pass"
-        )
-        for leaf in {leaf: None for dim in value.dims for leaf in leaves(dim)}:
-            if leaf not in live and not leaf.reasons:
-                leaf.reasons[reason] = None
+    unused = [
+        (value, leaf)
+        for value in state.values()
+        for leaf in dict.fromkeys(leaf for dim in value.dims for leaf in leaves(dim))
+        if leaf not in live and not leaf.reasons
+    ]
+    if not unused:
+        return
+    reached = _carried(state, _needed(facts, outputs, through_zeros=True))
+    for value, leaf in unused:
+        if leaf in reached:
+            text = "it meets only zeros on these examples: give a longer sequence, or a state"
+        elif id(value) in read:
+            text = "no output depends on it"
+        else:
+            text = "not used in the forward pass"
+        leaf.reasons[Reason("unused", text)] = None
 
 
-def _needed(facts: list[Fact], outputs: Iterable[Value]) -> set[Variable]:
-    """The cells that outputs, or values that rules do not follow, depend on."""
+def _carried(state: Mapping[str, Value], needed: set[Variable]) -> set[AxisVariable]:
+    """The leaves of the cells of weights that are among the ``needed`` ones."""
+    found = ((value, cell) for value in state.values() for cell in cells(value))
+    return {leaf for value, cell in found if (id(value), cell.key) in needed for leaf in _leaves(cell)}
+
+
+def _needed(facts: list[Fact], outputs: Iterable[Value], through_zeros: bool = False) -> set[Variable]:
+    """The cells that outputs, or values that rules do not follow, depend on.
+
+    Args:
+        through_zeros: also what is multiplied by nothing but zeros, as by the first state of a recurrent
+            network.
+    """
     demands: Demands = defaultdict(set)
     roots = list(outputs)
     for fact in facts:
@@ -45,8 +61,8 @@ def _needed(facts: list[Fact], outputs: Iterable[Value]) -> set[Variable]:
             roots += fact.values
         elif isinstance(fact, (Rearrange, Cut)):
             _link(demands, fact)
-        elif isinstance(fact, Multiply) and any(x.value.constancy == "zero" for x in fact.operands):
-            continue  # the first step of a recurrent network: its state is zero
+        elif not through_zeros and isinstance(fact, Multiply) and _is_zero(fact):
+            continue
         else:
             values = values_of(fact)
             joint = joint_cells(operands_of(fact))
@@ -68,6 +84,10 @@ def _needed(facts: list[Fact], outputs: Iterable[Value]) -> set[Variable]:
         found |= fresh
         pending += fresh
     return found
+
+
+def _is_zero(fact: Multiply) -> bool:
+    return any(operand.value.constancy == "zero" for operand in fact.operands)
 
 
 def _link(demands: Demands, fact: Rearrange | Cut) -> None:
