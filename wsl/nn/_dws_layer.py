@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from wsl.nn._chain_linear import ChainLinear
+from wsl.nn._dws_update import normalise, update_matrix
 from wsl.nn._weight_chain import WeightChain
 
 
@@ -17,12 +18,14 @@ class DWSLayer(ChainLinear):
 
     def __init__(self, chain: WeightChain, in_channels: int, out_channels: int) -> None:
         super().__init__(chain, in_channels, out_channels)
-        self.norm = nn.LayerNorm(out_channels)
+        self.gain = nn.Parameter(torch.ones(out_channels))
+        self.offset = nn.Parameter(torch.zeros(out_channels))
+
+    def update(self, matrix: Tensor, weight: Tensor, terms: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        return update_matrix(matrix, weight, terms, self.gain, self.offset)
 
     def activate(self, features: Tensor) -> Tensor:
-        apart = features.unflatten(-1, (features.shape[-1] // self.out_channels, self.out_channels))
-        normal: Tensor = self.norm(apart)
-        return normal.relu().reshape(features.shape)
+        return normalise(features, self.gain, self.offset)
 
     def pool(self, features: Tensor, dim: int) -> Tensor:
         return torch.amax(features, dim)

@@ -74,7 +74,7 @@ class _EdgeUpdate(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         new = edges.new_empty(*edges.shape[:-1], weight.shape[1])
         message0, message1 = torch.empty_like(term0), torch.empty_like(term1)
-        for rows in _chunks(edges):
+        for rows in rows_in_cache(edges):
             part = new[rows]
             torch.mm(edges[rows].flatten(0, -2), weight, out=part.flatten(0, -2))
             part += term0[rows].unsqueeze(2)
@@ -101,7 +101,7 @@ class _EdgeUpdate(torch.autograd.Function):
         grad_edges = edges.new_empty(edges.shape) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight)
         grad_term0, grad_term1 = torch.empty_like(grad0), torch.empty_like(grad1)
-        for rows in _chunks(new):
+        for rows in rows_in_cache(new):
             before = grad0[rows].unsqueeze(2) + grad1[rows].unsqueeze(1)
             if grad_new is not None:
                 before += grad_new[rows]
@@ -115,9 +115,10 @@ class _EdgeUpdate(torch.autograd.Function):
         return grad_edges, grad_weight, grad_term0, grad_term1
 
 
-def _chunks(edges: Tensor) -> list[slice]:
-    count = edges.shape[0]
-    if edges.device.type != "cpu":
+def rows_in_cache(entries: Tensor) -> list[slice]:
+    """Cut the networks of ``(B, ...)`` into groups whose entries fit a processor's cache; at least one."""
+    count = entries.shape[0]
+    if entries.device.type != "cpu":
         return [slice(0, count)]
-    size = max(1, _CHUNK_BYTES * count // max(1, edges.numel() * edges.element_size()))
-    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+    size = max(1, _CHUNK_BYTES * count // max(1, entries.numel() * entries.element_size()))
+    return [slice(start, min(start + size, count)) for start in range(0, max(1, count), size)]
