@@ -134,6 +134,17 @@ def test_on_the_meta_device_control_flow_may_not_depend_on_weights():
         trace(Judged().to("meta"), torch.zeros(3, 2))
 
 
+def test_on_the_meta_device_shapes_may_not_depend_on_weights():
+    class Chosen(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            out = super().forward(x)
+            return out[out > 0]
+
+    module = nn.Sequential(nn.ReLU(), Chosen(3, 2, device="meta"))
+    with pytest.raises(TraceError, match=r"needs the entries of a tensor in 1.*\n.*depend on data"):
+        trace(module, torch.zeros(2, 3))
+
+
 def test_a_module_half_on_the_meta_device():
     module = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2, device="meta"))
     with pytest.raises(TraceError, match=r"1\.weight is on the meta device, but 0\.weight is not"):
