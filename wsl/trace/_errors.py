@@ -14,7 +14,8 @@ from wsl.trace._inputs import Example, nested_tensors
 
 _PLAIN = (Tensor, nn.Parameter, nn.Buffer, torch._subclasses.FakeTensor)
 _DATA_DEPENDENT = (
-    "data-dependent", "data-independent", "cannot be called on meta tensors", "out of meta tensors", "dynamic shape",
+    "data-dependent", "data-independent", "cannot be called on meta tensors", "out of meta tensors",
+    "dynamic shape",
 )  # fmt: skip
 
 
