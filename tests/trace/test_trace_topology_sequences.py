@@ -196,3 +196,19 @@ def test_batch_and_sequence_make_no_difference(name: str) -> None:
 def test_messages_along_edges_of_a_graph_keep_the_node_set() -> None:
     row = architectures.KNOWN["gcn"]
     assert not wsl.trace(row.build(), row.inputs()).nodes
+
+
+def test_a_square_weight_that_is_read_as_a_tensor_lies_between_its_neurons(caplog):
+    class Power(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(3, 5), nn.Linear(5, 2)
+            self.weight = nn.Parameter(torch.randn(5, 5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(self.first(x) @ torch.matrix_power(self.weight, 3))
+
+    spec = wsl.trace(Power(), torch.randn(4, 3))
+    pairs = {(edge.source, edge.target) for edge in spec.topology.edges if edge.block == "weight"}
+    assert ("h1", "h1.2") in pairs and all(None not in pair for pair in pairs)
+    assert not caplog.records

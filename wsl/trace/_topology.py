@@ -64,7 +64,12 @@ def find_topology(
         for key in layouts[value].cells:
             if isinstance(node := flow.content(value, key), Node):
                 node.is_output = True
-    return _emit(simplify(builder), families)
+    blocks = {
+        name if len(tensor.blocks) == 1 else f"{name}[{i}]": [block.axes[dim] for dim in block.neuron_dims]
+        for name, tensor in tensors.items()
+        for i, block in enumerate(tensor.blocks)
+    }
+    return _emit(simplify(builder), families, blocks)
 
 
 def _steps(trace: Recorder) -> Iterator[tuple[int, list[Fact]]]:
@@ -76,9 +81,12 @@ def _steps(trace: Recorder) -> Iterator[tuple[int, list[Fact]]]:
 
 
 def _emit(
-    nodes: list[Node], families: Mapping[str, Sequence[str]]
+    nodes: list[Node], families: Mapping[str, Sequence[str]], blocks: Mapping[str, Sequence[str | None]]
 ) -> tuple[tuple[NodeSet, ...], tuple[Edge, ...]]:
-    """Named node sets in the order of the forward pass, and edges in the order of their targets."""
+    """Named node sets in the order of the forward pass, and edges in the order of their targets.
+
+    A square weight that was added to neurons of a single axis, as in ``W - W.T``, lies between these neurons.
+    """
     counts: Counter[str] = Counter()
     sets: dict[Node, NodeSet] = {}
     for node in nodes:
@@ -95,5 +103,18 @@ def _emit(
     for node in nodes:
         for entry in node.entries:
             source = sets[entry.source.root].name if entry.source else None
-            edges[Edge(source, sets[node].name, entry.block, entry.ends if entry.block else None)] = None
+            ends = entry.ends if entry.block else None
+            if (
+                source is None
+                and ends
+                and entry.block
+                and (apart := _apart(blocks[entry.block], ends)) != ends
+            ):
+                source, ends = sets[node].name, apart
+            edges[Edge(source, sets[node].name, entry.block, ends)] = None
     return tuple(sets.values()), tuple(edges)
+
+
+def _apart(axes: Sequence[str | None], ends: str) -> str:
+    """``ends`` with the source at every further occurrence of an axis."""
+    return "".join("s" if axis in axes[:i] else ends[i] for i, axis in enumerate(axes))
