@@ -2,11 +2,12 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
+from wsl.nn import ProbedModule, ProbeFeatures
 from wsl.spec import SpecError, WeightSpec
 
 
@@ -53,6 +54,8 @@ class Encoder(nn.Module):
         channels: width of all output features.
     """
 
+    probe_features: ClassVar[type[ProbedModule]] = ProbeFeatures
+    """What the argument ``probes`` is, in families that have one."""
     mean: Tensor
     std: Tensor
 

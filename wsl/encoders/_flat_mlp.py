@@ -1,14 +1,14 @@
 """The baseline without symmetry: an MLP on the flattened weights."""
 
 from collections.abc import Mapping
-from itertools import pairwise
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from wsl.encoders._base import Encoder, WeightFeatures
 from wsl.encoders._features import broadcast_features
 from wsl.graph import graph_layout
+from wsl.nn import MLP
 from wsl.spec import WeightSpec
 
 
@@ -31,11 +31,7 @@ class FlatMLP(Encoder):
     ) -> None:
         super().__init__(spec, channels)
         self.layout = graph_layout(spec)
-        widths = [spec.parameter_count] + [hidden] * layers
-        stack: list[nn.Module] = []
-        for fan_in, fan_out in pairwise(widths):
-            stack += [nn.Linear(fan_in, fan_out), nn.ReLU(), nn.Dropout(dropout)]
-        self.layers = nn.Sequential(*stack, nn.Linear(widths[-1], channels))
+        self.layers = MLP(spec.parameter_count, hidden, layers, channels, dropout)
 
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
         blocks = self.read(weights)

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from wsl.encoders._base import Encoder, WeightFeatures
 from wsl.encoders._features import broadcast_features
 from wsl.graph import graph_layout
+from wsl.nn import MLP
 from wsl.spec import WeightSpec
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -40,14 +40,8 @@ class StatNet(Encoder):
 
     def __init__(self, spec: WeightSpec, channels: int = 64, layers: int = 2, *, hidden: int = 256) -> None:
         super().__init__(spec, channels)
-        if layers < 0:
-            raise ValueError(f"StatNet needs at least 0 layers, got layers={layers}.")
         self.layout = graph_layout(spec)
-        widths = [len(spec.blocks) * (2 + len(QUANTILES))] + [hidden] * layers
-        stack: list[nn.Module] = []
-        for fan_in, fan_out in pairwise(widths):
-            stack += [nn.Linear(fan_in, fan_out), nn.ReLU()]
-        self.layers = nn.Sequential(*stack, nn.Linear(widths[-1], channels))
+        self.layers = MLP(len(spec.blocks) * (2 + len(QUANTILES)), hidden, layers, channels)
 
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
         blocks = self.read(weights)

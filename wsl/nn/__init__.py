@@ -10,9 +10,12 @@ from wsl.nn._fourier import GaussianFourierFeatures
 from wsl.nn._heads import EquivariantHead, InvariantHead
 from wsl.nn._index_encoding import index_encoding
 from wsl.nn._message_passing import MessagePassing
+from wsl.nn._mlp import MLP
 from wsl.nn._neurons import NeuronDescription, WeightDescription, pool_to_ends
 from wsl.nn._nfn_layer import NFNLayer
 from wsl.nn._principal_aggregation import EdgeUpdate, PrincipalAggregation
+from wsl.nn._probe_generator import GeneratedProbes
+from wsl.nn._probed_module import ProbedModule
 from wsl.nn._probes import ProbeFeatures
 from wsl.nn._readout import WeightReadout
 from wsl.nn._relational_attention import RelationalAttention, RelationalEdgeUpdate
@@ -24,6 +27,7 @@ from wsl.nn._universal_terms import Signature
 from wsl.nn._weight_chain import WeightChain, weight_chain
 
 __all__ = [
+    "MLP",
     "AttentionPooling",
     "ChainLinear",
     "ChainState",
@@ -33,6 +37,7 @@ __all__ = [
     "EdgeUpdate",
     "EquivariantHead",
     "GaussianFourierFeatures",
+    "GeneratedProbes",
     "GraphState",
     "InducedAttention",
     "InvariantHead",
@@ -44,6 +49,7 @@ __all__ = [
     "PositionGains",
     "PrincipalAggregation",
     "ProbeFeatures",
+    "ProbedModule",
     "RelationalAttention",
     "RelationalEdgeUpdate",
     "Signature",

@@ -1,21 +1,21 @@
 """Probe features: what the neurons of a network do at learned inputs."""
 
-import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from wsl.nn._probe_sites import Recorder, Site, find_sites
-from wsl.spec import SpecError, WeightSpec
+from wsl.nn._probed_module import Inputs, ProbedModule, drawn_samples, example_tuple
+from wsl.spec import WeightSpec
 
 _log = logging.getLogger(__name__)
 _MARGIN = 0.02
 
 
-class ProbeFeatures(nn.Module):
+class ProbeFeatures(ProbedModule):
     """Runs every network on the same learned inputs; activations become features of its neurons.
 
     Which module output shows which neuron axis is found by experiment, at construction, in float64: permute
@@ -47,37 +47,21 @@ class ProbeFeatures(nn.Module):
         self,
         module: nn.Module,
         spec: WeightSpec,
-        example_inputs: Tensor | Sequence[Tensor],
+        example_inputs: Inputs,
         probes: int = 64,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
-        examples = (example_inputs,) if isinstance(example_inputs, Tensor) else tuple(example_inputs)
-        if probes < 1 or not examples or any(x.dim() == 0 or x.shape[0] == 0 for x in examples):
-            raise ValueError(
-                "probing needs probes >= 1 and example inputs with samples along dimension 0, "
-                f"got probes={probes} and shapes {[tuple(x.shape) for x in examples]}."
-            )
-        _check_module(module, spec)
-        self.spec = spec
+        super().__init__(module, spec, example_inputs, probes)
         self.channels = probes
         self.inputs = nn.ParameterList()
         generator = generator or torch.Generator().manual_seed(0)
-        for i, x in enumerate(examples):
-            low, high = _range(x)
-            self.register_buffer(f"low{i}", low)
-            self.register_buffer(f"high{i}", high)
-            start = _start(x, probes, low, high, generator)
+        for i, x in enumerate(example_tuple(example_inputs)):
+            low, high = self.bounds(i)
+            start = drawn_samples(x, probes, low, high, generator)
             if x.is_floating_point():
                 start = ((start - low) / (high - low)).clamp(_MARGIN, 1 - _MARGIN).logit()
             self.inputs.append(nn.Parameter(start, requires_grad=x.is_floating_point()))
-        entries = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-        self._constants = tuple(name for name in entries if name not in spec.tensors)
-        for i, name in enumerate(self._constants):
-            self.register_buffer(f"constant{i}", entries[name].detach().clone(), persistent=False)
-        # In a tuple the module is not registered: its parameters are no parameters of the encoder.
-        self._template = (copy.deepcopy(module).eval().to("meta"),)
-        self.sites: dict[str, Site] = find_sites(self._template[0], spec, self._run_double)
+        self.sites: dict[str, Site] = find_sites(self.template, spec, self._run_double)
         if not self.sites:
             raise ValueError(
                 "no module output shows a neuron axis of the spec; does the spec belong to this module?"
@@ -89,7 +73,7 @@ class ProbeFeatures(nn.Module):
 
     def learned_inputs(self) -> tuple[Tensor, ...]:
         """The inputs, ``(probes, *shape)`` each, within the range of the examples."""
-        bounds = ((self.get_buffer(f"low{i}"), self.get_buffer(f"high{i}")) for i in range(len(self.inputs)))
+        bounds = map(self.bounds, range(len(self.inputs)))
         return tuple(
             low + (high - low) * x.sigmoid() if x.is_floating_point() else x
             for x, (low, high) in zip(self.inputs, bounds, strict=True)
@@ -97,12 +81,11 @@ class ProbeFeatures(nn.Module):
 
     def forward(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         inputs = self.learned_inputs()
-        constants = {name: self.get_buffer(f"constant{i}") for i, name in enumerate(self._constants)}
         wanted = {site.call for site in self.sites.values()}
 
         def run(network: dict[str, Tensor]) -> dict[str, Tensor]:
-            with Recorder(self._template[0], wanted) as outputs:
-                functional_call(self._template[0], {**constants, **network}, inputs)
+            with Recorder(self.template, wanted) as outputs:
+                self.run(network, inputs)
             return {axis: _pool(outputs[site.call], site.dim) for axis, site in self.sites.items()}
 
         features: dict[str, Tensor] = vmap(run)(dict(weights))
@@ -111,44 +94,11 @@ class ProbeFeatures(nn.Module):
 
     def _run_double(self, network: Mapping[str, Tensor]) -> Recorder:
         double = [x.double() if x.is_floating_point() else x for x in self.learned_inputs()]
-        constants = {name: self.get_buffer(f"constant{i}") for i, name in enumerate(self._constants)}
-        constants = {name: x.double() if x.is_floating_point() else x for name, x in constants.items()}
-        with Recorder(self._template[0]) as outputs, torch.no_grad():
-            functional_call(self._template[0], {**constants, **network}, tuple(double))
+        with Recorder(self.template) as outputs, torch.no_grad():
+            self.run(network, double)
         return outputs
-
-
-def _check_module(module: nn.Module, spec: WeightSpec) -> None:
-    stored = module.state_dict()
-    given = {name: tuple(stored[name].shape) if name in stored else None for name in spec.tensors}
-    wanted = {name: tensor.shape for name, tensor in spec.tensors.items()}
-    if given != wanted:
-        raise SpecError(
-            "the module to probe is not of the architecture of the spec.\n"
-            f"  spec: {wanted}\n  module: {given}\n"
-            "  Give the module that the spec was traced from, or another one of the same architecture."
-        )
 
 
 def _pool(output: Tensor, dim: int) -> Tensor:
     """``(probes, ..., n, ...)`` to ``(n, probes)``: the mean over everything but samples and neurons."""
     return output.movedim(dim, 0).flatten(2).mean(2) if output.dim() > 2 else output.T
-
-
-def _range(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Bounds of example inputs, of each feature or channel (dimension 1) if all of these vary."""
-    rest = [d for d in range(x.dim()) if d != 1 or x.dim() == 1]
-    low, high = x.amin(rest, keepdim=True), x.amax(rest, keepdim=True)
-    if not (low < high).all():
-        low, high = x.min().expand_as(low), x.max().expand_as(high)
-    if not (low < high).all():
-        low, high = low - 1, high + 1
-    return low[0].clone(), high[0].clone()
-
-
-def _start(x: Tensor, probes: int, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
-    if x.shape[0] >= probes:
-        return x[torch.randperm(x.shape[0], generator=generator)[:probes]].clone()
-    if not x.is_floating_point():
-        return x[torch.arange(probes) % x.shape[0]].clone()
-    return low + (high - low) * torch.rand((probes, *x.shape[1:]), generator=generator, dtype=x.dtype)

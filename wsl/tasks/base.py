@@ -16,7 +16,7 @@ import wsl
 from wsl.data import BaseDataModule, WeightLoader, WeightStatistics
 from wsl.encoders import Encoder
 from wsl.models import coordinate_grid
-from wsl.nn import ProbeFeatures
+from wsl.nn import ProbedModule
 from wsl.spec import WeightSpec
 from wsl.tasks.factories import Recipe, TaskError, describe, import_path, plain
 from wsl.zoo import ForwardDefinition
@@ -209,8 +209,8 @@ class BaseTask(pl.LightningModule):
         self.head = self.build_head(spec, encoder, record["outputs"])
         self.encoder, self._record = encoder, dict(record)
 
-    def _probe_features(self, spec: WeightSpec, forward: dict[str, Any] | None) -> ProbeFeatures:
-        kind = self._recipes["encoder"].load(Encoder)
+    def _probe_features(self, spec: WeightSpec, forward: dict[str, Any] | None) -> ProbedModule:
+        kind: type[Encoder] = self._recipes["encoder"].load(Encoder)
         if "probes" not in inspect.signature(kind).parameters:
             raise TaskError(
                 f"probes is {self.probes}, but {kind.__name__} has no probe features.\n"
@@ -222,7 +222,7 @@ class BaseTask(pl.LightningModule):
                 f"probes is {self.probes}, but the zoo does not say on which coordinates its networks run.\n"
                 "  Set model.probes to 0; probe features need a zoo of INRs."
             )
-        return ProbeFeatures(definition.build(), spec, coordinate_grid(definition.grid), self.probes)
+        return kind.probe_features(definition.build(), spec, coordinate_grid(definition.grid), self.probes)
 
     def _check_record(self, record: dict[str, Any], source: str) -> None:
         for key in ("spec", "outputs"):

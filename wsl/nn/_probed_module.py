@@ -1,0 +1,122 @@
+"""A module that is run with the weights of many networks, at inputs of a given range."""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from wsl.spec import SpecError, WeightSpec
+
+Inputs = Tensor | Sequence[Tensor]
+
+
+class ProbedModule(nn.Module):
+    """Base of modules that run networks at inputs of their own making.
+
+    Args:
+        module: a network of the architecture; its weights are ignored, it runs in evaluation mode.
+        spec: the specification of the weights.
+        example_inputs: a tensor, or a tuple of positional inputs, with samples along dimension 0. Inputs are
+            made within the range of these samples (of each feature or channel, if there are several).
+        probes: number of inputs.
+
+    Raises:
+        SpecError: the module has not the tensors that the specification names.
+        ValueError: no inputs.
+    """
+
+    def __init__(self, module: nn.Module, spec: WeightSpec, example_inputs: Inputs, probes: int) -> None:
+        super().__init__()
+        examples = example_tuple(example_inputs)
+        if probes < 1 or not examples or any(x.dim() == 0 or x.shape[0] == 0 for x in examples):
+            raise ValueError(
+                "probing needs probes >= 1 and example inputs with samples along dimension 0, "
+                f"got probes={probes} and shapes {[tuple(x.shape) for x in examples]}."
+            )
+        _check_module(module, spec)
+        self.spec = spec
+        self.probes = probes
+        for i, x in enumerate(examples):
+            low, high = _range(x)
+            self.register_buffer(f"low{i}", low)
+            self.register_buffer(f"high{i}", high)
+        entries = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        self._constants = tuple(name for name in entries if name not in spec.tensors)
+        for i, name in enumerate(self._constants):
+            self.register_buffer(f"constant{i}", entries[name].detach().clone(), persistent=False)
+        # In a tuple the module is not registered: its parameters are no parameters of the encoder.
+        self._template = (copy.deepcopy(module).eval().to("meta"),)
+
+    @property
+    def template(self) -> nn.Module:
+        """The module that runs, without weights of its own."""
+        return self._template[0]
+
+    def bounds(self, i: int) -> tuple[Tensor, Tensor]:
+        """The range of input ``i``, each broadcastable to one sample."""
+        return self.get_buffer(f"low{i}"), self.get_buffer(f"high{i}")
+
+    def run(self, network: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Any:
+        """The output of one network, a ``dict`` of name to ``(*shape)``, and constants in its type."""
+        constants = {name: self.get_buffer(f"constant{i}") for i, name in enumerate(self._constants)}
+        if kind := next((x.dtype for x in network.values() if x.is_floating_point()), None):
+            constants = {n: x.to(kind) if x.is_floating_point() else x for n, x in constants.items()}
+        with _batchable():
+            return functional_call(self.template, {**constants, **network}, tuple(inputs))
+
+
+@contextmanager
+def _batchable() -> Iterator[None]:
+    """Attention by operators that ``vmap`` knows, in place of fused kernels that it runs one at a time."""
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
+
+
+def example_tuple(example_inputs: Inputs) -> tuple[Tensor, ...]:
+    """Positional inputs as a tuple."""
+    return (example_inputs,) if isinstance(example_inputs, Tensor) else tuple(example_inputs)
+
+
+def drawn_samples(
+    x: Tensor, probes: int, low: Tensor, high: Tensor, generator: torch.Generator | None
+) -> Tensor:
+    """``probes`` samples of ``x``; where there are too few, uniform ones, or repeated ones of integers."""
+    generator = generator or torch.Generator().manual_seed(0)
+    if x.shape[0] >= probes:
+        return x[torch.randperm(x.shape[0], generator=generator)[:probes]].clone()
+    if not x.is_floating_point():
+        return x[torch.arange(probes) % x.shape[0]].clone()
+    return low + (high - low) * torch.rand((probes, *x.shape[1:]), generator=generator, dtype=x.dtype)
+
+
+def _check_module(module: nn.Module, spec: WeightSpec) -> None:
+    stored = module.state_dict()
+    given = {name: tuple(stored[name].shape) if name in stored else None for name in spec.tensors}
+    wanted = {name: tensor.shape for name, tensor in spec.tensors.items()}
+    if given != wanted:
+        raise SpecError(
+            "the module to probe is not of the architecture of the spec.\n"
+            f"  spec: {wanted}\n  module: {given}\n"
+            "  Give the module that the spec was traced from, or another one of the same architecture."
+        )
+
+
+def _range(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Bounds of example inputs, of each feature or channel (dimension 1) if all of these vary."""
+    rest = [d for d in range(x.dim()) if d != 1 or x.dim() == 1]
+    low, high = x.amin(rest, keepdim=True), x.amax(rest, keepdim=True)
+    if not (low < high).all():
+        low, high = x.min().expand_as(low), x.max().expand_as(high)
+    if not (low < high).all():
+        low, high = low - 1, high + 1
+    return low[0].clone(), high[0].clone()
