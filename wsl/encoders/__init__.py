@@ -8,6 +8,7 @@ from wsl.encoders._graph_metanetwork import GraphMetanetwork
 from wsl.encoders._neural_graph_gnn import NeuralGraphGNN
 from wsl.encoders._neural_graph_transformer import NeuralGraphTransformer
 from wsl.encoders._nfn import NFNHNP, NFNNP
+from wsl.encoders._nft import NFT
 from wsl.encoders._probegen import ProbeGen
 from wsl.encoders._set_transformer import SetTransformer
 from wsl.encoders._stat_net import StatNet
@@ -17,6 +18,7 @@ from wsl.encoders._universal import UniversalNeuralFunctional
 __all__ = [
     "NFNHNP",
     "NFNNP",
+    "NFT",
     "DWSNet",
     "DeepSets",
     "Encoder",

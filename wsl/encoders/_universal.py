@@ -1,16 +1,13 @@
 """Universal neural functionals: deep networks of all equivariant linear maps, for any architecture."""
 
-from collections.abc import Mapping
-from functools import partial
-
 from torch import Tensor, nn
 
-from wsl.encoders._base import DeferredTensors, Encoder, WeightFeatures
-from wsl.nn import Placement, UniversalEmbedding, UniversalLayout, UniversalLinear, UniversalReadout
+from wsl.encoders._states import StateEncoder
+from wsl.nn import UniversalLinear
 from wsl.spec import WeightSpec
 
 
-class UniversalNeuralFunctional(Encoder):
+class UniversalNeuralFunctional(StateEncoder):
     """Layers that hold every linear map which commutes with the permutations of hidden neurons.
 
     Accepts any specification: axes that a tensor carries twice (recurrent weights), axes that many tensors
@@ -56,38 +53,19 @@ class UniversalNeuralFunctional(Encoder):
         frequencies: int = 16,
         ordered: int = 4,
     ) -> None:
-        super().__init__(spec, channels)
+        super().__init__(spec, channels, frequencies, ordered)
         if layers < 0 or ordered < 0:
             raise ValueError(f"layers and ordered are at least 0, got layers={layers}, ordered={ordered}.")
-        self.layout = UniversalLayout.of(spec, ordered)
-        self.embedding = UniversalEmbedding(self.layout, channels, frequencies)
-        inputs, outputs = self.layout.inputs, self.layout.outputs
-        sizes, families = self.layout.sizes, self.layout.families
-        stack = [UniversalLinear(inputs, inputs, sizes, channels, channels, families) for _ in range(layers)]
+        tensors, sizes, families = self.layout.inputs, self.layout.sizes, self.layout.families
+        stack = [
+            UniversalLinear(tensors, tensors, sizes, channels, channels, families) for _ in range(layers)
+        ]
         for layer in stack:
             layer.add_identity()
         self.layers = nn.ModuleList(stack)
-        self.to_nodes = UniversalLinear(inputs, outputs, sizes, channels, channels, families)
-        self.readout = UniversalReadout(self.layout, channels, self.embedding.fourier.channels)
 
-    def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
-        entries = self.read(weights)
-        values = [place.to_state(entries[key]) for key, place in self.layout.blocks.items()]
-        states = self.embedding(values)
+    def update(self, states: list[Tensor]) -> list[Tensor]:
+        """All layers, with a ReLU after each."""
         for layer in self.layers:
             states = [state.relu() for state in layer(states)]
-
-        def feature(i: int, place: Placement) -> Tensor:
-            return self.readout(i, place, states[i], lambda: self.embedding.fourier(values[i]))
-
-        def node_features(place: Placement, state: Tensor) -> Tensor:
-            apart = place.from_state(place.apart(state))
-            return apart.reshape(len(apart), -1, self.channels)
-
-        blocks, nodes = self.layout.blocks, self.layout.nodes
-        return WeightFeatures(
-            tensors=DeferredTensors(
-                {key: partial(feature, i, place) for i, (key, place) in enumerate(blocks.items())}
-            ),
-            nodes=dict(zip(nodes, map(node_features, nodes.values(), self.to_nodes(states)), strict=True)),
-        )
+        return states

@@ -13,6 +13,7 @@ from wsl.nn._message_passing import MessagePassing
 from wsl.nn._mlp import MLP
 from wsl.nn._neurons import NeuronDescription, WeightDescription, pool_to_ends
 from wsl.nn._nfn_layer import NFNLayer
+from wsl.nn._nft import WeightAttention
 from wsl.nn._principal_aggregation import EdgeUpdate, PrincipalAggregation
 from wsl.nn._probe_generator import GeneratedProbes
 from wsl.nn._probed_module import ProbedModule
@@ -58,6 +59,7 @@ __all__ = [
     "UniversalLayout",
     "UniversalLinear",
     "UniversalReadout",
+    "WeightAttention",
     "WeightChain",
     "WeightDescription",
     "WeightEmbedding",

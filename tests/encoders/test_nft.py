@@ -1,0 +1,61 @@
+"""Neural functional transformers: the battery of all encoders, traced architectures, axes in fixed order."""
+
+import pytest
+import torch
+from described_modules import MODULES
+from encoder_suite import CNN, MLP, TRANSFORMER, EncoderSuite, largest_difference
+from torch import nn
+
+from wsl import trace
+from wsl.encoders import NFT, WeightFeatures
+from wsl.spec import WeightSpec
+from wsl.testing import assert_equivariant, random_weights
+
+TRACED = {
+    **{name: (described.build, described.inputs) for name, described in MODULES.items()},
+    "lstm": (lambda: nn.Sequential(nn.LSTM(2, 3, batch_first=True)), torch.zeros(2, 4, 2)),
+    "transformer": (
+        lambda: nn.Sequential(nn.Linear(2, 4), nn.TransformerEncoderLayer(4, 2, 6, batch_first=True)),
+        torch.zeros(2, 3, 2),
+    ),
+}
+
+
+class TestNFT(EncoderSuite):
+    def make(self, spec: WeightSpec) -> NFT:
+        return NFT(spec, channels=6, layers=2, heads=2, frequencies=3)
+
+
+def small(spec: WeightSpec) -> NFT:
+    torch.manual_seed(0)
+    return NFT(spec, channels=4, layers=2, heads=2, frequencies=2).double()
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_traced_architectures(name: str) -> None:
+    build, inputs = TRACED[name]
+    spec = trace(build(), inputs)
+    assert_equivariant(small(spec), spec, trials=1)
+
+
+def test_inputs_are_told_apart() -> None:
+    """Exchanging two inputs is no symmetry, and is seen."""
+    encoder, weights = small(MLP), random_weights(MLP, 1)
+    exchanged = {**weights, "fc1.weight": weights["fc1.weight"].flip(2)}
+    assert (encoder(weights).nodes["y"] - encoder(exchanged).nodes["y"]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("spec", [MLP, CNN, TRANSFORMER], ids=["mlp", "cnn", "transformer"])
+def test_autocast(spec: WeightSpec) -> None:
+    encoder, weights = small(spec).float(), random_weights(spec, 2, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = encoder(weights)
+        half = WeightFeatures(dict(half.tensors), dict(half.nodes))
+    assert largest_difference(half, encoder(weights)) < 0.2
+
+
+def test_refused() -> None:
+    with pytest.raises(ValueError, match="layers=-1"):
+        NFT(MLP, layers=-1)
+    with pytest.raises(ValueError, match="heads=5"):
+        NFT(MLP, heads=5)
