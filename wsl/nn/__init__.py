@@ -1,6 +1,8 @@
 """Layers: weight embeddings, message passing on dense blocks, probes, heads."""
 
+from wsl.nn._canonical import canonical_steps, canonicalise
 from wsl.nn._chain_linear import ChainLinear, ChainState
+from wsl.nn._characters import sign_characters
 from wsl.nn._connections import Connection, connections, fold_edges
 from wsl.nn._dws_layer import DWSLayer
 from wsl.nn._edge_steps import EdgeStep, run_steps
@@ -20,6 +22,15 @@ from wsl.nn._probed_module import ProbedModule
 from wsl.nn._probes import ProbeFeatures
 from wsl.nn._readout import WeightReadout
 from wsl.nn._relational_attention import RelationalAttention, RelationalEdgeUpdate
+from wsl.nn._scale_embedding import ScaleEmbedding
+from wsl.nn._scale_head import ScaleEquivariantHead
+from wsl.nn._scale_messages import (
+    ScaleInvariants,
+    ScaleMessagePassing,
+    edge_invariants,
+    end_terms,
+    flipping_connections,
+)
 from wsl.nn._set_attention import AttentionPooling, InducedAttention, MultiheadAttentionBlock
 from wsl.nn._tokens import TokenEmbedding, block_slots, token_table
 from wsl.nn._universal import UniversalLinear
@@ -53,6 +64,10 @@ __all__ = [
     "ProbedModule",
     "RelationalAttention",
     "RelationalEdgeUpdate",
+    "ScaleEmbedding",
+    "ScaleEquivariantHead",
+    "ScaleInvariants",
+    "ScaleMessagePassing",
     "Signature",
     "TokenEmbedding",
     "UniversalEmbedding",
@@ -65,11 +80,17 @@ __all__ = [
     "WeightEmbedding",
     "WeightReadout",
     "block_slots",
+    "canonical_steps",
+    "canonicalise",
     "connections",
+    "edge_invariants",
+    "end_terms",
+    "flipping_connections",
     "fold_edges",
     "index_encoding",
     "pool_to_ends",
     "run_steps",
+    "sign_characters",
     "token_table",
     "update_edges",
     "update_hyperedges",

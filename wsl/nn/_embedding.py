@@ -83,11 +83,14 @@ class BlockEmbedding(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, block: GraphBlock, features: Tensor) -> Tensor:
-        role = ROLES.index(block.role)
-        weight, gains = self.weight[role], self.gains(block, self.weight)
+        return self.linear(block, features) + self.bias[ROLES.index(block.role)]
+
+    def linear(self, block: GraphBlock, features: Tensor) -> Tensor:
+        """The same without the bias."""
+        weight, gains = self.weight[ROLES.index(block.role)], self.gains(block, self.weight)
         if gains is not None:
             weight = (weight * gains.unsqueeze(1)).flatten(0, 1) / math.sqrt(block.position_count)
-        return features.flatten(-2) @ weight + self.bias[role]
+        return features.flatten(-2) @ weight
 
 
 class WeightEmbedding(nn.Module):
