@@ -1,6 +1,6 @@
 """INR fits per CPU-second: stacked networks against one at a time, side by side in one run.
 
-Networks 2-32-32-1 on 28x28 images. ``python -m tests.benchmarks.bench_inr_fit`` prints the figures beside the
+Networks 2-32-32-1 on 28x28 images. ``python tests/benchmarks/bench_inr_fit.py`` prints the figures beside the
 targets; ``pytest -m slow -s tests/benchmarks/bench_inr_fit.py`` also checks that the fits are good.
 """
 

@@ -1,7 +1,7 @@
 """Dense message passing against its sparse twin: CPU time and peak memory of forward + backward.
 
     pytest tests/benchmarks/bench_message_passing.py -m slow -s
-    python -m tests.benchmarks.bench_message_passing            # the table alone
+    python tests/benchmarks/bench_message_passing.py            # the table alone
 
 Batch 64 of 2-32-32-1 SIRENs, 64 channels, 4 layers, the same parameters, one thread. Each side runs in a
 process of its own, with the same raised thresholds of malloc (else glibc maps large blocks anew for every

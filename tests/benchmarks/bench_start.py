@@ -1,6 +1,6 @@
 """What starting costs: ``import wsl`` against ``import torch``, and tracing a network against running it.
 
-``python -m tests.benchmarks.bench_start`` prints the figures (target: ``import wsl`` costs less than torch).
+``python tests/benchmarks/bench_start.py`` prints the figures (target: ``import wsl`` costs less than torch).
 """
 
 import subprocess

@@ -1,7 +1,7 @@
 """What tracing costs: a ResNet-50 against its own forward pass, GPT-2 small, a Llama of a billion parameters.
 
     pytest tests/benchmarks/bench_trace.py -m slow -s
-    python -m tests.benchmarks.bench_trace            # the figures alone
+    python tests/benchmarks/bench_trace.py            # the figures alone
 
 Each network runs in a process of its own, so that the peak memory is its own too; no weights are pretrained.
 The ResNet takes images 224x224; the Llama lies on the meta device, where tensors have no entries.

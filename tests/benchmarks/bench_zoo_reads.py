@@ -1,6 +1,6 @@
 """Random batches of a zoo against a bare ``numpy.memmap``, side by side in one run.
 
-``python -m tests.benchmarks.bench_zoo_reads`` prints the figures (target: within 3x of the bare map);
+``python tests/benchmarks/bench_zoo_reads.py`` prints the figures (target: within 3x of the bare map);
 ``pytest -m slow -s tests/benchmarks/bench_zoo_reads.py`` also checks that all ways read the same.
 """
 
