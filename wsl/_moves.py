@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from wsl.spec import WeightSpec
+from wsl.spec import WeightSpec, part_of
 from wsl.symmetry import Action, sample
 
 _SCALINGS = {"positive": "scaling along", "sign": "flipping signs along", "linear": "a matrix acting along"}
@@ -154,7 +154,7 @@ def _with_block(
     """Replace one block, given as its view; all other tensors are shared, not copied."""
     _, name, block = spec.block(place.key)
     tensor = weights[name].clone()
-    part = tensor[0][tuple(slice(start, stop) for start, stop in block.slice)]
+    part = part_of(spec.tensors[name], block, tensor)[0]
     part.copy_(function(part.reshape(block.view)).reshape(part.shape))
     return {**weights, name: tensor}
 

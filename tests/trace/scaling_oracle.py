@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from wsl.spec import BlockRef, Scaling, WeightSpec
+from wsl.spec import BlockRef, Scaling, WeightSpec, part_of
 
 STEP = 1e-5
 TOLERANCE = 1e-6
@@ -69,7 +69,7 @@ class Measured:
         kept = {name: tensor.clone() for name, tensor in self.tensors.items()}
         for key, view in views.items():
             ref = self.blocks[key]
-            part = self.tensors[ref.tensor][_slices(ref)]
+            part = self._part(ref)
             part.copy_(view.reshape(part.shape))
         changed = self.outputs()
         for name, tensor in kept.items():
@@ -78,7 +78,7 @@ class Measured:
 
     def view(self, key: str) -> Tensor:
         ref = self.blocks[key]
-        return self.tensors[ref.tensor][_slices(ref)].reshape(ref.block.view).clone()
+        return self._part(ref).reshape(ref.block.view).clone()
 
     def places(self, axis: str) -> list[Place]:
         return [
@@ -108,6 +108,9 @@ class Measured:
                 axes = self.blocks[key].block.axes
                 found[Place(key, axes.index(scaling.axis) if dim is None else dim)] = power
         return found
+
+    def _part(self, ref: BlockRef) -> Tensor:
+        return part_of(self.spec.tensors[ref.tensor], ref.block, self.tensors[ref.tensor].unsqueeze(0))[0]
 
     def _is_first(self, ref: BlockRef) -> bool:
         return self.first[self.tensors[ref.tensor].data_ptr()] == ref.tensor
@@ -205,10 +208,6 @@ def holds(measured: Measured, scaling: Scaling) -> bool:
 
 def _differ(a: Tensor, b: Tensor) -> bool:
     return bool((a - b).abs().max() > 1e-8 * a.abs().max())
-
-
-def _slices(ref: BlockRef) -> tuple[slice, ...]:
-    return tuple(slice(start, stop) for start, stop in ref.block.slice)
 
 
 def _tensors(result: Any) -> Iterator[Tensor]:

@@ -4,9 +4,11 @@ A :class:`WeightSpec` is a small frozen value that holds no weights. It prints a
 text, and compares with ``==``. Everything else in the package is derived from it.
 """
 
+from wsl.spec._dims import Dim, Factor, factors_of
 from wsl.spec._topology import Edge, NodeSet, Topology, edge_ends, stored_dims
-from wsl.spec._values import Axis, Block, BlockRef, Dim, Exponent, Note, Scaling, SpecError, TensorSpec
+from wsl.spec._values import Axis, Block, BlockRef, Exponent, Note, Scaling, SpecError, TensorSpec
 from wsl.spec._weight_spec import WeightSpec
+from wsl.spec._weights import part_of
 
 __all__ = [
     "Axis",
@@ -15,6 +17,7 @@ __all__ = [
     "Dim",
     "Edge",
     "Exponent",
+    "Factor",
     "NodeSet",
     "Note",
     "Scaling",
@@ -23,5 +26,7 @@ __all__ = [
     "Topology",
     "WeightSpec",
     "edge_ends",
+    "factors_of",
+    "part_of",
     "stored_dims",
 ]

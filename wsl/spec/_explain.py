@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from wsl.spec._dims import factors_of
 from wsl.spec._family import format_use
 from wsl.spec._text import format_dim, format_tensor
 from wsl.spec._topology import NodeSet
@@ -35,7 +36,7 @@ def explain(spec: "WeightSpec", tensor: str, dim: int) -> str:
         dims = ", ".join(f"{i} is {format_dim(d, spec.axes)}" for i, d in enumerate(stored.dims))
         raise SpecError(f"{tensor} has no dimension {dim!r}; its dimensions: {dims or 'none'}.")
     lines = [f"dimension {dim} of {format_tensor(tensor, stored, spec.axes)}"]
-    factors = [factor for term in stored.dims[dim] for factor in term]
+    factors = list(factors_of(stored.dims[dim]))
     if len(factors) > 1:
         lines.append(f"{format_dim(stored.dims[dim], spec.axes)}: size {stored.shape[dim]}, of these parts")
     for name in dict.fromkeys(factor for factor in factors if isinstance(factor, str)):

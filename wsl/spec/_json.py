@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from wsl.spec._dims import dim_from_lists
 from wsl.spec._topology import Edge, NodeSet
 from wsl.spec._values import Axis, Note, Scaling, SpecError, TensorSpec
 
@@ -58,8 +59,7 @@ def from_json(cls: "type[WeightSpec]", text: str) -> "WeightSpec":
 
 def _tensors(records: dict[str, Any], sizes: dict[str, int]) -> Iterator[tuple[str, TensorSpec]]:
     for name, entry in records.items():
-        dims = tuple(tuple(tuple(term) for term in dim) for dim in entry["dims"])
-        tensor = TensorSpec.from_dims(dims, sizes)
+        tensor = TensorSpec.from_dims(tuple(map(dim_from_lists, entry["dims"])), sizes)
         if list(tensor.shape) != entry["shape"]:
             raise SpecError(f"{name} is stored as {entry['shape']}, but its axes make {tensor.shape}.")
         yield name, tensor

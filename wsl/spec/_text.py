@@ -1,17 +1,16 @@
-"""The text form of a specification: names, ``_``, products ``(c 8 8)`` and sums ``(a + b)``."""
+"""The text form of a specification: names, ``_``, products ``(c 8 8)`` and sums ``(a + b)``, nested."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from wsl.spec._dims import Dim, Factor
 from wsl.spec._family import format_use, parse_use
 from wsl.spec._values import (
     ANONYMOUS,
     SCALING_KINDS,
     Axis,
-    Dim,
     Exponent,
-    Factor,
     Note,
     Scaling,
     SpecError,
@@ -26,15 +25,18 @@ _CONTINUED = " \\"
 
 
 def format_dim(dim: Dim, axes: Mapping[str, Axis]) -> str:
-    """Write one stored dimension: ``h1``, ``_``, ``(c1 8 8)``, ``(a + b)`` or ``(h1 d1[h1])``."""
+    """Write one stored dimension: ``h1``, ``_``, ``(c1 8 8)``, ``(a + b)`` or ``(h1 (d1[h1] + d2[h1]))``."""
     if len(dim) == 1 and len(dim[0]) == 1:
-        factor = dim[0][0]
-        return ANONYMOUS if isinstance(factor, int) else format_use(factor, axes)
-    terms = (
-        " ".join(str(factor) if isinstance(factor, int) else format_use(factor, axes) for factor in term)
-        for term in dim
-    )
-    return "(" + " + ".join(terms) + ")"
+        return ANONYMOUS if isinstance(dim[0][0], int) else _format_factor(dim[0][0], axes)
+    return _format_factor(dim, axes)
+
+
+def _format_factor(factor: Factor, axes: Mapping[str, Axis]) -> str:
+    if isinstance(factor, int):
+        return str(factor)
+    if isinstance(factor, str):
+        return format_use(factor, axes)
+    return "(" + " + ".join(" ".join(_format_factor(f, axes) for f in term) for term in factor) + ")"
 
 
 def format_tensor(name: str, tensor: TensorSpec, axes: Mapping[str, Axis], width: int = 0) -> str:
@@ -175,6 +177,11 @@ def _parse_dim(tokens: list[str], anonymous: Iterator[str], families: dict[str, 
         return ((int(size),),)
     if token != "(":
         return ((_parse_factor(token, families),),)
+    return _parse_sum(tokens, families)
+
+
+def _parse_sum(tokens: list[str], families: dict[str, tuple[str, ...]]) -> Dim:
+    """What follows an opening bracket, up to the closing one."""
     terms: list[list[Factor]] = [[]]
     while tokens:
         token = tokens.pop(0)
@@ -182,6 +189,8 @@ def _parse_dim(tokens: list[str], anonymous: Iterator[str], families: dict[str, 
             return tuple(map(tuple, terms))
         if token == "+":
             terms.append([])
+        elif token == "(":
+            terms[-1].append(_parse_sum(tokens, families))
         else:
             terms[-1].append(_parse_factor(token, families))
     raise SpecError("a bracket is never closed.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wsl.spec._dims import products
 from wsl.spec._values import Block, BlockRef, SpecError, TensorSpec, check_activation, is_name
 
 if TYPE_CHECKING:
@@ -77,10 +78,9 @@ class Topology:
 def stored_dims(tensor: TensorSpec, block: Block) -> tuple[int, ...]:
     """The stored dimension of ``tensor`` that each view dimension of its ``block`` comes from."""
     index = tensor.blocks.index(block)
-    terms = np.unravel_index(index, tuple(len(dim) for dim in tensor.dims)) if tensor.dims else ()
-    return tuple(
-        d for d, (dim, term) in enumerate(zip(tensor.dims, terms, strict=True)) for _ in dim[int(term)]
-    )
+    found = [products(dim) for dim in tensor.dims]
+    terms = np.unravel_index(index, tuple(map(len, found))) if found else ()
+    return tuple(d for d, (terms_of_d, i) in enumerate(zip(found, terms, strict=True)) for _ in terms_of_d[i])
 
 
 def edge_ends(spec: "WeightSpec", edge: Edge) -> str:

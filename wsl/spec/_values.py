@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from wsl.spec._dims import Dim, Piece, Term, factors_of, pieces
+
 AxisKind = Literal["hidden", "input", "output", "fixed"]
 ScalingKind = Literal["linear", "positive", "sign"]
-Factor = str | int
-Term = tuple[Factor, ...]
-Dim = tuple[Term, ...]
-
 AXIS_KINDS = ("hidden", "input", "output", "fixed")
 SCALING_KINDS = ("linear", "positive", "sign")
 ANONYMOUS = "_"
@@ -79,17 +77,20 @@ class Axis:
 
 @dataclass(frozen=True)
 class Block:
-    """A rectangular part of a stored tensor whose dimensions each belong to one axis.
+    """A part of a stored tensor whose dimensions each belong to one axis.
 
     Args:
-        slice: ``(start, stop)`` for every stored dimension.
+        slice: ``(start, stop)`` for every stored dimension, which the block fills, or with ``strides`` spans.
         view: shape of the part with products of axes pulled apart.
         axes: for every view dimension the name of its axis, or ``_`` where no neurons are indexed.
+        strides: for every view dimension, how many indices of its stored dimension a step along it is; given
+            if and only if other blocks lie in between, as within each head of ``(h1 (a + b))``.
     """
 
     slice: tuple[tuple[int, int], ...]
     view: tuple[int, ...]
     axes: tuple[str, ...]
+    strides: tuple[int, ...] = ()
 
     @property
     def neuron_dims(self) -> tuple[int, ...]:
@@ -112,7 +113,7 @@ class TensorSpec:
     Args:
         shape: the stored shape, without a leading dimension for networks.
         dims: one expression a stored dimension: a sum (concatenation) of products of factors; a factor is the
-            name of an axis, or an anonymous size (kernel positions, pixels).
+            name of an axis, an anonymous size (kernel positions, pixels), or again such a sum.
         blocks: the expression multiplied out; see :meth:`from_dims`, which derives shape and blocks.
     """
 
@@ -125,32 +126,21 @@ class TensorSpec:
         """Derive shape and blocks of ``dims``, given the ``sizes`` of the axes that it names.
 
         Raises:
-            SpecError: an axis that ``sizes`` lacks, or an empty term.
+            SpecError: an axis that ``sizes`` lacks, an empty term, or a sum within a product that is none.
         """
-        pieces: list[list[tuple[tuple[int, int], Term]]] = []
+        shape = []
+        found: list[list[Piece]] = []
         for dim in dims:
-            if not dim or not all(dim):
-                raise SpecError(f"{dim!r} is no dimension: every term of a sum needs at least one factor.")
-            stops = list(itertools.accumulate(math.prod(_size(f, sizes) for f in term) for term in dim))
-            pieces.append(
-                [((start, stop), term) for start, stop, term in zip([0, *stops], stops, dim, strict=False)]
-            )
-        blocks = tuple(
-            Block(
-                slice=tuple(bounds for bounds, _ in parts),
-                view=tuple(_size(f, sizes) for _, term in parts for f in term),
-                axes=tuple(f if isinstance(f, str) else ANONYMOUS for _, term in parts for f in term),
-            )
-            for parts in itertools.product(*pieces)
-        )
-        return cls(tuple(dim_pieces[-1][0][1] for dim_pieces in pieces), tuple(dims), blocks)
+            _check_terms(dim)
+            parts, size = pieces(dim, lambda factor: _size(factor, sizes))
+            shape.append(size)
+            found.append(parts)
+        return cls(tuple(shape), tuple(dims), tuple(map(_block, itertools.product(*found))))
 
     @property
     def axes(self) -> tuple[str, ...]:
         """Names of the axes that occur in the tensor, without repetition, in order of occurrence."""
-        return tuple(
-            dict.fromkeys(f for dim in self.dims for term in dim for f in term if isinstance(f, str))
-        )
+        return tuple(dict.fromkeys(f for dim in self.dims for f in factors_of(dim) if isinstance(f, str)))
 
 
 class Exponent(NamedTuple):
@@ -224,7 +214,37 @@ def check_activation(owner: str, activation: str | None) -> None:
         raise SpecError(f"{owner} has activation {activation!r}; give one word, as in 'relu'.")
 
 
-def _size(factor: Factor, sizes: Mapping[str, int]) -> int:
+def _check_terms(dim: Dim) -> None:
+    if not dim or not all(dim):
+        raise SpecError(f"{dim!r} is no dimension: every term of a sum needs at least one factor.")
+    for term in dim:
+        _check_sums(term)
+
+
+def _check_sums(term: Term) -> None:
+    for factor in term:
+        if isinstance(factor, tuple):
+            if len(factor) < 2 or len(term) < 2:
+                raise SpecError(
+                    f"{factor!r} is no sum within a product: it has {len(factor)} terms and stands among "
+                    f"{len(term)} factors, of which there are at least 2; leave out the inner brackets."
+                )
+            _check_terms(factor)
+
+
+def _block(parts: tuple[Piece, ...]) -> Block:
+    view = tuple(size for part in parts for size in part.sizes)
+    bounds = tuple((part.start, part.stop) for part in parts)
+    filled = math.prod(stop - start for start, stop in bounds) == math.prod(view)
+    return Block(
+        slice=bounds,
+        view=view,
+        axes=tuple(f if isinstance(f, str) else ANONYMOUS for part in parts for f in part.factors),
+        strides=() if filled else tuple(stride for part in parts for stride in part.strides),
+    )
+
+
+def _size(factor: str | int, sizes: Mapping[str, int]) -> int:
     if isinstance(factor, int):
         if factor < 1:
             raise SpecError(f"a dimension of size {factor} cannot be described; sizes are at least 1.")

@@ -34,12 +34,13 @@ def random_specs(kinds: Sequence[str] | None = None, *, max_size: int = 6) -> "S
     Args:
         kinds: which; by default all: ``mlp`` (1 to 4 layers, biases missing, scalings), ``cnn`` (1 to 3
             dimensions, norms, flatten), ``residual`` (one shared axis), ``concat`` (sums of axes),
-            ``depthwise``, ``grouped`` (products, three neuron axes in a block), ``recurrent`` (an axis twice
-            in a block, gates), ``packed`` (sums of products, a scalar), ``fixed`` (a fixed axis with its
-            note), ``bilinear`` (three neuron axes, none of them shared), ``attention`` (families over heads,
-            grouped queries, linear scalings), ``groups`` (families over groups), ``experts`` (nested
-            families, one over a fixed axis), ``lstm`` (signs along an axis that occurs twice), ``skip``
-            (node sets and identity edges), ``low_rank`` (a linear scaling).
+            ``depthwise``, ``grouped`` (products, three neuron axes in a block), ``recurrent`` (an axis
+            twice in a block, gates), ``packed`` (sums of products, a scalar), ``interleaved`` (sums within
+            products), ``fixed`` (a fixed axis with its note), ``bilinear`` (three neuron axes, none of them
+            shared), ``attention`` (families over heads, grouped queries, linear scalings), ``groups``
+            (families over groups), ``experts`` (nested families, one over a fixed axis), ``lstm`` (signs
+            along an axis that occurs twice), ``skip`` (node sets and identity edges), ``low_rank`` (a
+            linear scaling).
         max_size: of an axis; sizes start at 1.
     """
     from wsl.testing._random_specs import random_specs as strategy  # hypothesis is an optional dependency

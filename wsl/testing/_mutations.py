@@ -4,17 +4,16 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from wsl.spec import Axis, Dim, TensorSpec, WeightSpec
+from wsl.spec import Axis, Dim, TensorSpec, WeightSpec, factors_of
 from wsl.testing._scaling_mutations import Mutation, claimed_scalings, wrong_powers
 
 
 class _Factor(NamedTuple):
-    """Where a factor stands in the expression of a stored dimension."""
+    """Where a factor stands in the expression of a stored dimension: terms and positions, from outside."""
 
     tensor: str
     dim: int
-    term: int
-    position: int
+    path: tuple[int, ...]
 
 
 def mutations(spec: WeightSpec) -> Iterator[Mutation]:
@@ -64,7 +63,7 @@ def _transposed(spec: WeightSpec) -> Iterator[Mutation]:
             for j in range(i):
                 dims = list(tensor.dims)
                 dims[i], dims[j] = dims[j], dims[i]
-                named = {f for dim in (dims[i], dims[j]) for term in dim for f in term if isinstance(f, str)}
+                named = {f for dim in (dims[i], dims[j]) for f in factors_of(dim) if isinstance(f, str)}
                 if dims[i] == dims[j] or tensor.shape[i] != tensor.shape[j] or not named & hidden:
                     continue
                 tensors = {**_dims(spec), name: tuple(dims)}
@@ -104,9 +103,17 @@ def _claimed_families(spec: WeightSpec) -> Iterator[Mutation]:
 def _factors(spec: WeightSpec) -> Iterator[tuple[_Factor, str | int]]:
     for name, tensor in spec.tensors.items():
         for i, dim in enumerate(tensor.dims):
-            for j, term in enumerate(dim):
-                for k, factor in enumerate(term):
-                    yield _Factor(name, i, j, k), factor
+            for path, factor in _paths(dim):
+                yield _Factor(name, i, path), factor
+
+
+def _paths(dim: Dim) -> Iterator[tuple[tuple[int, ...], str | int]]:
+    for i, term in enumerate(dim):
+        for j, factor in enumerate(term):
+            if isinstance(factor, tuple):
+                yield from (((i, j, *path), inner) for path, inner in _paths(factor))
+            else:
+                yield (i, j), factor
 
 
 def _dims(spec: WeightSpec) -> dict[str, tuple[Dim, ...]]:
@@ -114,11 +121,16 @@ def _dims(spec: WeightSpec) -> dict[str, tuple[Dim, ...]]:
 
 
 def _with_factor(spec: WeightSpec, place: _Factor, factor: str) -> dict[str, tuple[Dim, ...]]:
-    tensors = _dims(spec)
-    dims = [[list(term) for term in dim] for dim in tensors[place.tensor]]
-    dims[place.dim][place.term][place.position] = factor
-    tensors[place.tensor] = tuple(tuple(tuple(term) for term in dim) for dim in dims)
-    return tensors
+    dims = list(spec.tensors[place.tensor].dims)
+    dims[place.dim] = _with_factor_in(dims[place.dim], place.path, factor)
+    return {**_dims(spec), place.tensor: tuple(dims)}
+
+
+def _with_factor_in(dim: Dim, path: tuple[int, ...], factor: str) -> Dim:
+    i, j, *rest = path
+    old = dim[i][j]
+    new = _with_factor_in(old, tuple(rest), factor) if isinstance(old, tuple) else factor
+    return (*dim[:i], (*dim[i][:j], new, *dim[i][j + 1 :]), *dim[i + 1 :])
 
 
 def _rebuilt(

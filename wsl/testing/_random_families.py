@@ -38,6 +38,21 @@ def packed(draft: Draft) -> None:
     draft.layer("head", draft.axis("y", "output"), stream)
 
 
+def interleaved(draft: Draft) -> None:
+    """Queries, keys and values within each head, part of their inner dimensions fixed; a sum in a sum."""
+    stream, heads, fixed = draft.axis("h1"), draft.axis("a1"), draft.axis("f1", "fixed")
+    d, e = draft.family("d1", heads, words="hidden linear"), draft.family("e1", heads)
+    draft.layer("embed", stream, draft.axis("x", "input"))
+    draft.layer(
+        "qkv", f"({heads} ({fixed} + {d} + {fixed} + {d} + {e} {draft.integer(1, 2)}))", stream, bias=True
+    )
+    draft.tensor("twice", f"({stream} + {heads} ({d} ({fixed} + {e}) + 2) 2)", stream)
+    draft.tensor("both", f"({heads} ({d} + 1))", f"(2 ({stream} + {fixed}))")
+    draft.layer("head", draft.axis("y", "output"), stream)
+    parts = [f"qkv.{part}[{i}]{power}" for i, power in ((1, "+1"), (3, "-1")) for part in ("weight", "bias")]
+    draft.remark(f"scaling: d1 linear {' '.join(parts)}")
+
+
 def groups(draft: Draft) -> None:
     """Grouped convolution and group normalisation: channels are permuted within each group."""
     over = draft.axis("g")

@@ -7,7 +7,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from wsl.spec import WeightSpec
 from wsl.testing._draft import Draft
-from wsl.testing._random_families import attention, experts, groups, packed
+from wsl.testing._random_families import attention, experts, groups, interleaved, packed
 
 
 def _mlp(draft: Draft) -> None:
@@ -154,6 +154,7 @@ KINDS: dict[str, Callable[[Draft], None]] = {
     "grouped": _grouped,
     "recurrent": _recurrent,
     "packed": packed,
+    "interleaved": interleaved,
     "fixed": _fixed,
     "bilinear": _bilinear,
     "attention": attention,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from wsl.trace._axes import AxisVariable, Reason, leaves
-from wsl.trace._cells import Cell, cells
+from wsl.trace._cells import Cell, Place, cells
 from wsl.trace._facts import Cut, Fact, Multiply, Opaque, Rearrange, Value, operands_of, values_of
 from wsl.trace._joint import Variable, joint_cells
 
@@ -44,7 +44,7 @@ def fix_unused(facts: Iterable[Fact], state: Mapping[str, Value], outputs: Itera
 def _carried(state: Mapping[str, Value], needed: set[Variable]) -> set[AxisVariable]:
     """The leaves of the cells of weights that are among the ``needed`` ones."""
     found = ((value, cell) for value in state.values() for cell in cells(value))
-    return {leaf for value, cell in found if (id(value), cell.key) in needed for leaf in _leaves(cell)}
+    return {leaf for value, cell in found if (id(value), cell.key) in needed for leaf in cell.leaves}
 
 
 def _needed(facts: list[Fact], outputs: Iterable[Value], through_zeros: bool = False) -> set[Variable]:
@@ -97,8 +97,8 @@ def _link(demands: Demands, fact: Rearrange | Cut) -> None:
         start, dim = fact.start, fact.dim
         pairs = []
         for cell in cells(fact.part):
-            ranges = [(a + start, b + start) if i == dim else (a, b) for i, (a, b) in enumerate(cell.ranges)]
-            pairs += [(cell, other) for other in whole if _overlap(other, ranges)]
+            places = [term.place.shifted(start if i == dim else 0) for i, term in enumerate(cell.terms)]
+            pairs += [(cell, other) for other in whole if _overlap(other, places)]
         ends = (fact.part, fact.whole)
     else:
         before, after = list(cells(fact.source)), list(cells(fact.target))
@@ -111,13 +111,9 @@ def _link(demands: Demands, fact: Rearrange | Cut) -> None:
         demands[second].add(first)
 
 
-def _overlap(cell: Cell, ranges: list[tuple[int, int]]) -> bool:
-    return all(x[0] < y[1] and y[0] < x[1] for x, y in zip(cell.ranges, ranges, strict=True))
+def _overlap(cell: Cell, places: list[Place]) -> bool:
+    return all(term.place.meets(place) for term, place in zip(cell.terms, places, strict=True))
 
 
 def _variables(value: Value) -> list[Variable]:
     return [(id(value), cell.key) for cell in cells(value)]
-
-
-def _leaves(cell: Cell) -> set[AxisVariable]:
-    return {leaf for term in cell.terms for leaf in (*term.leaves, *term.nested)}

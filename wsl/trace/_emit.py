@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -11,7 +10,7 @@ from wsl.trace._axes import AxisVariable, leaves
 from wsl.trace._facts import Apply, Fact, Value
 from wsl.trace._generators import find_scalings
 from wsl.trace._locality import find_families
-from wsl.trace._naming import AxisNames, Expansion, Sum, sum_size
+from wsl.trace._naming import AxisNames, Expansion, Key, sum_leaves, sum_size
 from wsl.trace._recorder import Recorder
 from wsl.trace._topology import find_topology
 from wsl.trace._topology_norms import WRITTEN_OUT
@@ -70,8 +69,8 @@ def _families(
     }
 
 
-def _why(key: Sum) -> str:
-    reasons = {reason: None for leaf in itertools.chain(*key) for reason in leaf.reasons}
+def _why(key: Key) -> str:
+    reasons = {reason: None for leaf in sum_leaves(key) for reason in leaf.reasons}
     return "; ".join(
         dict.fromkeys(
             f"{reason.text}, which runs along it" if reason.kind == "position" else reason.text

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from wsl.spec import Exponent, Scaling, TensorSpec
 from wsl.trace._axes import AxisVariable
 from wsl.trace._facts import Fact, Value
-from wsl.trace._places import Occurrence, Places
+from wsl.trace._places import Occurrence, Places, block_places
 from wsl.trace._scaling import System, collect_equations
 from wsl.trace._solve import independent, solutions
 
@@ -97,7 +97,7 @@ def _tie_blocks(
         layout = places.layout(state[name])
         for i, block in enumerate(tensor.blocks):
             key = name if len(tensor.blocks) == 1 else f"{name}[{i}]"
-            covered = list(layout.covered(block.slice))
+            covered = list(layout.covered(block_places(tensor, block)))
             for axis in dict.fromkeys(axis for axis in block.axes if axis in by_name):
                 leaf = by_name[axis]
                 dims = [dim for dim, other in enumerate(block.axes) if other == axis]

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from wsl.trace._axes import AxisVariable, Dim, is_fixed, size_of
-from wsl.trace._cells import DimCell, dim_cells
+from wsl.trace._cells import DimCell, Place, dim_cells
 from wsl.trace._facts import Operand
 
 Variable = tuple[int, Hashable]
@@ -34,7 +34,7 @@ def joint_cells(operands: Sequence[Operand]) -> Iterator[list[Part]] | None:
         for label, dim in zip(labels, value.dims, strict=True):
             sizes[label] = max(sizes.get(label, 1), size_of(dim))
     terms: dict[Hashable, int] = {}
-    ranges: dict[Hashable, list[tuple[int, int]]] = {}
+    cuts: dict[Hashable, list[Place]] = {}
     pieces: list[list[tuple[Hashable, tuple[DimCell, ...]]]] = []
     unlike = _cut_differently(operands)
     for p, (value, labels) in enumerate(operands):
@@ -45,8 +45,8 @@ def joint_cells(operands: Sequence[Operand]) -> Iterator[list[Part]] | None:
             tied = label is not None and label not in unlike and size_of(dim) == sizes[label]
             own = label if tied else ("own", p, d)
             found = dim_cells(dim)
-            here = [(cell.start, cell.stop) for cell in found]
-            if ranges.setdefault(own, here) != here:
+            here = [cell.place for cell in found]
+            if cuts.setdefault(own, here) != here:
                 return None
             terms[own] = len(found)
             pieces[p].append((own, found))
@@ -54,16 +54,16 @@ def joint_cells(operands: Sequence[Operand]) -> Iterator[list[Part]] | None:
 
 
 def _cut_differently(operands: Sequence[Operand]) -> set[Hashable]:
-    """Labels of fixed dims whose terms do not begin and end at the same indices."""
-    cuts: dict[Hashable, list[tuple[Dim, tuple[int, ...]]]] = {}
+    """Labels of fixed dims whose terms do not lie at the same indices."""
+    cuts: dict[Hashable, list[tuple[Dim, tuple[Place, ...]]]] = {}
     for value, labels in operands:
         for label, dim in zip(labels, value.dims, strict=True):
             if label is not None and size_of(dim) > 1:
-                cuts.setdefault(label, []).append((dim, tuple(cell.stop for cell in dim_cells(dim))))
+                cuts.setdefault(label, []).append((dim, tuple(cell.place for cell in dim_cells(dim))))
     return {
         label
         for label, found in cuts.items()
-        if len({stops for _, stops in found}) > 1 and all(is_fixed(dim) for dim, _ in found)
+        if len({places for _, places in found}) > 1 and all(is_fixed(dim) for dim, _ in found)
     }
 
 

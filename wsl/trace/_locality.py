@@ -22,8 +22,8 @@ same action. It remains that operators commute with the action, and that it is i
   within one dimension. What lies along a label whose dims differ between operands (they were fixed, after
   a conflict) counts as occurring twice.
 * Rearrangements, cuts, and functions of one index: a view has the entries of its base, so that it
-  suffices that both values carry A with R. A concatenation within a product counts as one index, whose
-  leaves are over nothing, and nothing is over them.
+  suffices that both values carry A with R. So it is with ``A [R + S]``, whose cells ``A R`` and ``A S``
+  alternate: a cell need not be a range of indices.
 * "Over" is transitive as defined. Where two leaves are each over the other, the one that occurs first in
   the state stays outside: the relation has no cycles. (If they always lie side by side, the complete
   group permutes all pairs. That axis was split by a ``view``, and is left so; the group is sound, and
@@ -36,7 +36,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable
 
 from wsl.trace._axes import AxisVariable, leaves
-from wsl.trace._cells import cells, dim_cells
+from wsl.trace._cells import cells
 from wsl.trace._facts import Add, Apply, Fact, Multiply, Operand, Value, operands_of, values_of
 from wsl.trace._joint import Part, joint_cells
 
@@ -96,10 +96,6 @@ class _Over(dict[AxisVariable, set[AxisVariable]]):
             return
         for value in values:
             self._judge_value(value)
-        nested = {leaf for v in values for dim in v.dims for cell in dim_cells(dim) for leaf in cell.nested}
-        self._forbid(nested)
-        for leaf in touched if nested else ():
-            self[leaf] = self.get(leaf, set()) - nested
         if isinstance(fact, (Multiply, Add, Apply)):
             self._judge_labels(fact, touched)
         return None

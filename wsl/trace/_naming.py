@@ -5,27 +5,27 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Literal, Union
 
 from wsl.spec import Dim as SpecDim
-from wsl.trace._axes import AxisVariable, Concatenation, Dim, Reason, fix, is_fixed, leaves, resolve, size_of
+from wsl.trace._axes import AxisVariable, Concatenation, Dim, Factor, is_fixed, leaves, resolve
 from wsl.trace._cells import dim_cells
 from wsl.trace._recorder import Recorder
 
 LeafKind = Literal["hidden", "input", "output", "fixed", "position"]
-Product = tuple[AxisVariable, ...]
+Product = tuple[Union[AxisVariable, "Sum"], ...]
 Sum = tuple[Product, ...]
-_TERM_LIMIT = 4096
+Key = tuple[tuple[AxisVariable, ...], ...]
+Terms = list[list[Union[Key, int, "Terms"]]]
 _PREFIXES: dict[LeafKind, str] = {"hidden": "", "fixed": "f", "input": "x", "output": "y"}
 
 
 class Expansion:
-    """Writes dims as sums of products of leaves.
+    """Writes dims as sums of products of leaves and of such sums.
 
     A fixed concatenation within a product, as in heads that are rotated in two halves, becomes one axis,
-    which is the same wherever the concatenation occurs. Else ``t [a + b]`` is written out as ``t`` equal
-    terms, which fixes ``t``.
+    which is the same wherever the concatenation occurs.
 
     Args:
         dims: all dims that will be written.
@@ -44,17 +44,11 @@ class Expansion:
         resolved = resolve(dim)
         if len(resolved) == 1 and isinstance(resolved[0], Concatenation) and resolved not in self.joined:
             return tuple(product for term in resolved[0].terms for product in self(term))
-        factors = tuple(self.joined.get((factor,), factor) for factor in resolved)
-        inner = next((i for i, factor in enumerate(factors) if isinstance(factor, Concatenation)), None)
-        if inner is None:
-            return (tuple(factor for factor in factors if isinstance(factor, AxisVariable)),)
-        head, tail = factors[:inner], factors[inner:]
-        reason = Reason("operator", "a flattened concatenation that is not outermost")
-        if size_of(head) > _TERM_LIMIT:
-            fix(dim, reason)
-            return ((AxisVariable(size_of(dim), reason),),)
-        fix(head, reason)
-        return self(tail) * size_of(head)
+        return (tuple(self._factor(factor) for factor in resolved),)
+
+    def _factor(self, factor: Factor) -> AxisVariable | Sum:
+        known = self.joined.get((factor,), factor)
+        return known if isinstance(known, AxisVariable) else self((known,))
 
     def _join(self, dim: Dim) -> None:
         for factor in dim:
@@ -118,56 +112,68 @@ class AxisNames:
         totals = [total for dims in sums for total in dims]
         self._contexts: dict[AxisVariable, set[Sum]] = {}
         for total in totals:
-            for leaf in itertools.chain(*total):
+            for leaf in sum_leaves(total):
                 self._contexts.setdefault(leaf, set()).add(total)
-        keys = dict.fromkeys(
-            factor
-            for total in totals
-            for term in self._factors(total)
-            for factor in term
-            if not isinstance(factor, int)
-        )
+        keys = dict.fromkeys(key for total in totals for key in _keys(self._factors(total)))
         self.names = self._name(trace, list(keys))
 
-    def kind(self, key: Sum) -> LeafKind:
+    def kind(self, key: Key) -> LeafKind:
         """The kind of a named axis."""
-        return self._classifier.kind(next(itertools.chain.from_iterable(key)))
+        return self._classifier.kind(next(sum_leaves(key)))
 
     def dims(self, sums: Iterable[Sum]) -> tuple[SpecDim, ...]:
         """The dims of one tensor, written with the names of the axes."""
+        return tuple(self._named(self._factors(total)) for total in sums)
+
+    def _named(self, terms: Terms) -> SpecDim:
         return tuple(
             tuple(
-                tuple(factor if isinstance(factor, int) else self.names[factor] for factor in term)
-                for term in self._factors(total)
+                self._named(factor)
+                if isinstance(factor, list)
+                else (factor if isinstance(factor, int) else self.names[factor])
+                for factor in term
             )
-            for total in sums
+            for term in terms
         )
 
-    def _factors(self, total: Sum) -> list[list[Sum | int]]:
+    def _factors(self, total: Sum) -> Terms:
         """A dim with leaves gathered to axes, and positions replaced by their sizes."""
-        leaves = list(itertools.chain(*total))
+        leaves = list(sum_leaves(total))
         kinds = {self._classifier.kind(leaf) for leaf in leaves}
         if kinds <= {"position"}:
             return [[sum_size(total)]]
         alone = all(self._contexts[leaf] == {total} for leaf in leaves)
         if len(total) > 1 and alone and len(kinds) == 1 and "hidden" not in kinds:
-            return [[total]]
+            return [[tuple(tuple(sum_leaves((product,))) for product in total)]]
         return [self._product_factors(product) for product in total]
 
-    def _product_factors(self, product: Product) -> list[Sum | int]:
-        kinds = {leaf: self._classifier.kind(leaf) for leaf in product}
-        kept = tuple(leaf for leaf in product if leaf.size > 1 or kinds[leaf] != "position")
-        if {kinds[leaf] for leaf in kept} in ({"input"}, {"output"}):
-            return [(kept,)]
-        if all(kinds[leaf] == "position" for leaf in kept):
+    def _product_factors(self, product: Product) -> list[Key | int | Terms]:
+        kinds = {leaf: self._classifier.kind(leaf) for leaf in sum_leaves((product,))}
+        kept = [
+            factor
+            for factor in product
+            if isinstance(factor, tuple) or factor.size > 1 or kinds[factor] != "position"
+        ]
+        found = {kinds[leaf] for leaf in sum_leaves((tuple(kept),))}
+        if found in ({"input"}, {"output"}):
+            return [(tuple(leaf for leaf in kept if isinstance(leaf, AxisVariable)),)]
+        if found <= {"position"}:
             return [sum_size((product,))]
-        return [leaf.size if kinds[leaf] == "position" else ((leaf,),) for leaf in kept]
+        factors: list[Key | int | Terms] = []
+        for factor in kept:
+            if isinstance(factor, AxisVariable):
+                factors.append(factor.size if kinds[factor] == "position" else ((factor,),))
+            elif {kinds[leaf] for leaf in sum_leaves(factor)} <= {"position"}:
+                factors.append(sum_size(factor))
+            else:
+                factors.append([self._product_factors(term) for term in factor])
+        return factors
 
-    def _name(self, trace: Recorder, keys: list[Sum]) -> dict[Sum, str]:
-        prefixes: dict[Sum, str] = {}
+    def _name(self, trace: Recorder, keys: list[Key]) -> dict[Key, str]:
+        prefixes: dict[Key, str] = {}
         for dim, prefix in trace.produced:
             for cell in dim_cells(dim):
-                for leaf in (*cell.leaves, *cell.nested):
+                for leaf in cell.leaves:
                     prefixes.setdefault(((leaf,),), prefix)
         order = {key: rank for rank, key in enumerate(prefixes)}
         by_kind = {kind: [key for key in keys if self.kind(key) == kind] for kind in _PREFIXES}
@@ -184,4 +190,24 @@ class AxisNames:
 
 def sum_size(total: Sum) -> int:
     """Number of indices of an expanded dim."""
-    return sum(math.prod(leaf.size for leaf in product) for product in total)
+    return sum(
+        math.prod(sum_size(factor) if isinstance(factor, tuple) else factor.size for factor in product)
+        for product in total
+    )
+
+
+def sum_leaves(total: Sum) -> Iterator[AxisVariable]:
+    """The leaves of an expanded dim, in order, with repetitions."""
+    for factor in itertools.chain(*total):
+        if isinstance(factor, tuple):
+            yield from sum_leaves(factor)
+        else:
+            yield factor
+
+
+def _keys(terms: Terms) -> Iterator[Key]:
+    for factor in itertools.chain(*terms):
+        if isinstance(factor, list):
+            yield from _keys(factor)
+        elif not isinstance(factor, int):
+            yield factor

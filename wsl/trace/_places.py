@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from wsl.trace._axes import AxisVariable, Concatenation, Dim, resolve, significant
-from wsl.trace._cells import DimCell, dim_cells
+from wsl.spec import Block, TensorSpec, stored_dims
+from wsl.trace._axes import AxisVariable, significant
+from wsl.trace._cells import DimCell, Place, dim_cells
 from wsl.trace._facts import Value
 from wsl.trace._joint import Variable
 
@@ -23,12 +23,10 @@ class Layout(NamedTuple):
     Attributes:
         terms: of each dimension.
         occurrences: of each axis, in every cell that carries it, the places where it stands, in order.
-        nested: axes in concatenations within products, which cells do not resolve.
     """
 
     terms: tuple[tuple[DimCell, ...], ...]
     occurrences: dict[AxisVariable, dict[CellKey, list[Occurrence]]]
-    nested: Axes
 
     @property
     def keys(self) -> Iterator[CellKey]:
@@ -38,18 +36,18 @@ class Layout(NamedTuple):
     @property
     def axes(self) -> Axes:
         """All hidden axes that the value carries."""
-        return self.nested.union(self.occurrences)
+        return frozenset(self.occurrences)
 
     def at(self, leaf: AxisVariable, key: CellKey) -> list[Occurrence]:
         """The places where ``leaf`` stands in a cell, which may be none."""
         return self.occurrences.get(leaf, {}).get(key, [])
 
-    def covered(self, ranges: Iterable[tuple[int, int]]) -> Iterator[CellKey]:
-        """The cells that overlap a rectangular part."""
+    def covered(self, places: Iterable[Place]) -> Iterator[CellKey]:
+        """The cells that overlap a part."""
         return itertools.product(
             *(
-                [k for k, term in enumerate(terms) if term.start < stop and start < term.stop]
-                for terms, (start, stop) in zip(self.terms, ranges, strict=True)
+                [k for k, term in enumerate(terms) if term.place.meets(place)]
+                for terms, place in zip(self.terms, places, strict=True)
             )
         )
 
@@ -71,38 +69,33 @@ class Places:
     def _survey(self, value: Value) -> Layout:
         terms = tuple(map(dim_cells, value.dims))
         every = [term for dim in terms for term in dim]
-        nested = self._hidden.intersection(leaf for term in every for leaf in term.nested)
         found: dict[AxisVariable, dict[CellKey, list[Occurrence]]] = {}
         if any(leaf in self._hidden for term in every for leaf in term.leaves):
-            for key in Layout(terms, found, nested).keys:
+            for key in Layout(terms, found).keys:
                 leaves = (leaf for dim, k in zip(terms, key, strict=True) for leaf in dim[k].leaves)
                 for place, leaf in enumerate(leaves):
                     if leaf in self._hidden:
                         here = found.setdefault(leaf, {}).setdefault(key, [])
                         here.append(((id(value), key), place))
-        return Layout(terms, found, nested)
+        return Layout(terms, found)
+
+
+def block_places(tensor: TensorSpec, block: Block) -> tuple[Place, ...]:
+    """Where a ``block`` of ``tensor`` lies along every stored dimension."""
+    if not block.strides:
+        return tuple(Place.of(start, (stop - start,), (1,)) for start, stop in block.slice)
+    steps: list[list[tuple[int, int]]] = [[] for _ in block.slice]
+    for dim, step in zip(
+        stored_dims(tensor, block), zip(block.view, block.strides, strict=True), strict=True
+    ):
+        steps[dim].append(step)
+    return tuple(
+        Place.of(start, (size for size, _ in here), (stride for _, stride in here))
+        for (start, _), here in zip(block.slice, steps, strict=True)
+    )
 
 
 def same_index(a: Value, b: Value) -> bool:
     """Whether the row-major indices of all entries are one and the same product."""
     first, second = (tuple(factor for dim in value.dims for factor in dim) for value in (a, b))
     return significant(first) == significant(second)
-
-
-def products(value: Value) -> Iterator[CellKey]:
-    """The cell of every product of leaves in the row-major index of ``value``, in order.
-
-    A cell comes several times where concatenations stand within its products.
-    """
-    options = []
-    for dim in value.dims:
-        resolved = resolve(dim)
-        head = resolved[0] if len(resolved) == 1 else None
-        terms = head.terms if isinstance(head, Concatenation) else (resolved,)
-        options.append([k for k, term in enumerate(terms) for _ in range(_count(term))])
-    return itertools.product(*options)
-
-
-def _count(dim: Dim) -> int:
-    """Into how many products of leaves ``dim`` falls."""
-    return math.prod(sum(map(_count, f.terms)) if isinstance(f, Concatenation) else 1 for f in dim)

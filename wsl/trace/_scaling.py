@@ -39,7 +39,7 @@ from wsl.trace._facts import (
 )
 from wsl.trace._joint import Part, joint_cells
 from wsl.trace._linear import LinearPattern
-from wsl.trace._places import Axes, CellKey, Layout, Occurrence, Places, products, same_index
+from wsl.trace._places import Axes, CellKey, Layout, Occurrence, Places, same_index
 from wsl.trace._solve import Number
 
 Row = dict[Occurrence, Number]
@@ -98,12 +98,10 @@ def collect_equations(facts: Iterable[Fact], places: Places) -> System:
         for value, layout in zip(values, layouts, strict=True):
             if fixed or value.constancy in ("constant", "input"):
                 _forbid(system, [layout], touched)
-        nested: Axes = frozenset().union(*(layout.nested for layout in layouts))
-        _forbid(system, layouts, nested)
         if isinstance(fact, Rearrange):
-            _rearrange(system, fact, layouts, touched - nested)
+            _rearrange(system, fact, layouts, touched)
         elif isinstance(fact, Cut):
-            _cut(system, fact, layouts, touched - nested)
+            _cut(system, fact, layouts, touched)
         elif not isinstance(fact, Opaque):
             _labelled(system, fact, layouts, touched)
     return system
@@ -122,7 +120,7 @@ def _rearrange(system: System, fact: Rearrange, layouts: Sequence[Layout], axes:
     source, target = layouts
     if not same_index(fact.source, fact.target):
         return _match_around(system, fact, layouts, axes)
-    pairs = dict.fromkeys(zip(products(fact.source), products(fact.target), strict=True))
+    pairs = list(zip(source.keys, target.keys, strict=True))
     for leaf, (before, after) in itertools.product(axes, pairs):
         system[leaf].match(source.at(leaf, before), target.at(leaf, after))
     return None
@@ -169,8 +167,8 @@ def _cut(system: System, fact: Cut, layouts: Sequence[Layout], axes: Axes) -> No
     steps = []
     for i, (inner, outer) in enumerate(zip(part.terms, whole.terms, strict=True)):
         shift = fact.start if i == fact.dim else 0
-        found = {(term.start, term.stop, _significant(term)): k for k, term in enumerate(outer)}
-        steps.append([found.get((t.start + shift, t.stop + shift, _significant(t))) for t in inner])
+        found = {(term.place, _significant(term)): k for k, term in enumerate(outer)}
+        steps.append([found.get((term.place.shifted(shift), _significant(term))) for term in inner])
     if all(k is not None for step in steps for k in step):
         matches = dict(zip(part.keys, itertools.product(*steps), strict=True))
         for leaf in axes:

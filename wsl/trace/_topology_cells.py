@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from wsl.trace._axes import AxisVariable, Dim, resolve
+from wsl.trace._cells import Place
 from wsl.trace._facts import Value
 from wsl.trace._naming import AxisNames, Expansion
 from wsl.trace._topology_terms import NeuronTerm, Span, neuron_terms
@@ -56,12 +57,12 @@ class Layout:
         """Sizes of the dims."""
         return tuple(spans[-1].stop for spans in self.spans)
 
-    def keys_of(self, ranges: Iterable[tuple[int, int]]) -> Iterator[CellKey]:
-        """The keys of the neuron cells that meet a rectangular part."""
+    def keys_of(self, places: Iterable[Place]) -> Iterator[CellKey]:
+        """The keys of the neuron cells that meet a part."""
         yield from itertools.product(
             *(
-                [i for i, span in enumerate(spans) if Span.range(*bounds).meets(span)]
-                for bounds, spans in zip(ranges, self.spans, strict=True)
+                [i for i, span in enumerate(spans) if Span.of(place).meets(span)]
+                for place, spans in zip(places, self.spans, strict=True)
             )
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from wsl.trace._axes import AxisVariable, Concatenation, Dim, Factor, leaves, resolve, size_of
+from wsl.trace._cells import Place
 
 
 class Span(NamedTuple):
@@ -21,6 +22,13 @@ class Span(NamedTuple):
     def range(cls, start: int, stop: int) -> Span:
         """All indices from ``start`` to ``stop``."""
         return cls(start, stop, 0, stop - start, stop - start)
+
+    @classmethod
+    def of(cls, place: Place) -> Span:
+        """The span of a place; of one that alternates within its runs, with what lies in between."""
+        (count, period), *inner = place.runs or ((1, 1),)
+        high = place._replace(runs=tuple(inner)).stop - place.start
+        return cls(place.start, place.start + count * period, 0, high, period)
 
     @property
     def size(self) -> int:

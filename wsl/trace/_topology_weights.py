@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from wsl.spec import Block, TensorSpec, stored_dims
 from wsl.trace._facts import Value
+from wsl.trace._places import block_places
 from wsl.trace._topology_cells import AxisTuple, CellKey, Layouts, NeuronCell
 
 Place = tuple[int, int]
@@ -58,7 +59,7 @@ def state_weaves(
         for i, block in enumerate(tensor.blocks):
             key = name if len(tensor.blocks) == 1 else f"{name}[{i}]"
             stored = stored_dims(tensor, block)
-            for where in layout.keys_of(block.slice):
+            for where in layout.keys_of(block_places(tensor, block)):
                 strand = _strand(key, block, stored, layout.cells[where])
                 found.setdefault((id(value), where), []).append(strand)
     return {where: weave(strands) for where, strands in found.items()}
