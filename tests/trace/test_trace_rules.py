@@ -130,7 +130,7 @@ class Rotary(nn.Module):
     ("turned", "free"),
     [
         (8, [2, 8]),  # heads and values
-        (4, [4, 8]),  # the rest and values; heads that hold a sum of axes cannot be written, and are fixed
+        (4, [2, 4, 8]),  # the rest too
     ],
 )
 def test_rotary_buffers_fix_what_they_turn(turned, free):

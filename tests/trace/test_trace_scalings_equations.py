@@ -66,8 +66,8 @@ def test_products_within_one_dim_are_matched_place_by_place():
     assert powers(equations, *wanted) == [[1, 0, 1, 0], [0, 1, 0, 1]]
 
 
-def test_concatenations_within_products_tie_only_what_lies_in_them():
-    """Tokens are concatenated, and merged with the batch: the two parts of the channels stay apart."""
+def test_terms_of_concatenations_within_products_are_matched_one_by_one():
+    """Tokens are concatenated, and merged with the batch: the parts of tokens and of channels stay apart."""
     n, class_token, tokens, h = map(AxisVariable, (2, 1, 4, 3))
     all_tokens = (Concatenation([(class_token,), (tokens,)]),)
     channels = (Concatenation([(h,), (h,)]),)
@@ -75,12 +75,13 @@ def test_concatenations_within_products_tie_only_what_lies_in_them():
     facts = Facts()
     facts.rearrange(apart, merged)
     equations = collect_equations(facts, Places([h]))[h]
-    first = [place(apart, 2, 0, 0, 0), place(apart, 2, 0, 1, 0), place(merged, 1, 0, 0)]
-    second = [place(apart, 2, 0, 0, 1), place(apart, 2, 0, 1, 1), place(merged, 1, 0, 1)]
-    assert powers(equations, *first, *second) == [[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]]
+    cells = list(itertools.product(range(2), range(2)))
+    before = [place(apart, 2, 0, tokens, part) for tokens, part in cells]
+    after = [place(merged, 2, tokens, part) for tokens, part in cells]
+    assert powers(equations, *before, *after) == [[i == j for j in range(4)] * 2 for i in range(4)]
     facts = Facts()
     facts.rearrange(merged, Value((channels, (n, *all_tokens))))  # in another order: tied all the same
-    assert powers(collect_equations(facts, Places([h]))[h], first[2], second[2]) == [[1, 1]]
+    assert powers(collect_equations(facts, Places([h]))[h], *after) == [[1, 1, 1, 1]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from((1, -1))), max_size=8))

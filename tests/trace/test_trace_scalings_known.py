@@ -11,7 +11,6 @@ from wsl import trace
 
 MORE = {
     "vector_neurons": "directions are normalised, but for a millionth",
-    "attention_qkv_interleaved": "heads are fixed, and what lies between their slices is not scaled",
 }
 
 

@@ -222,9 +222,22 @@ ROWS = {
     "attention_qkv_interleaved": Known(
         lambda: between(SelfAttention("interleaved")),
         _sequence,
-        "3^2 6^2",
-        missing="heads may change places, and the inner dimensions of each head alone: (head (q + k + v)) is "
-        "a product with a sum inside, which the text of a specification has not",
+        "2 3|2^2 6^2",
+        """
+        axes  h1: 6 hidden linear  h2: 2 hidden softmax  h3: 3 hidden linear  h4: 3 hidden linear
+        axes  h5: 6 hidden linear  x: 3 input  y: 2 output
+        0.weight       h1 x
+        0.bias         h1
+        1.qkv.weight   (h2 (h3[h2] + h3[h2] + h4[h2])) h1
+        1.proj.weight  h5 (h2 h4[h2])
+        1.proj.bias    h5
+        2.weight       y h5
+        2.bias         y
+        scaling: h1 linear 0.weight+1 0.bias+1 1.qkv.weight[0]-1 1.qkv.weight[1]-1 1.qkv.weight[2]-1
+        scaling: h3 linear 1.qkv.weight[0]+1 1.qkv.weight[1]-1
+        scaling: h4 linear 1.qkv.weight[2]+1 1.proj.weight-1
+        scaling: h5 linear 1.proj.weight+1 1.proj.bias+1 2.weight-1
+        """,
     ),
     "attention_written_out": Known(
         lambda: between(WrittenOut()),

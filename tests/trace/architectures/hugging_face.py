@@ -44,6 +44,21 @@ def gpt_neox() -> nn.Module:
     )
 
 
+def gpt_j() -> nn.Module:
+    """Two heads of six dimensions, two of which are rotated as one pair."""
+    sizes = {"vocab_size": 11, "n_positions": 8, "n_embd": 12, "n_layer": 1, "n_head": 2, "n_inner": 5}
+    sizes |= {"bos_token_id": None, "eos_token_id": None}
+    return transformers.GPTJForCausalLM(transformers.GPTJConfig(**sizes, rotary_dim=2, use_cache=False))
+
+
+def phi() -> nn.Module:
+    """Two heads of eight dimensions, four of which are rotated in two halves."""
+    sizes = {**_GATED, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 11}
+    return transformers.PhiForCausalLM(
+        transformers.PhiConfig(**sizes, partial_rotary_factor=0.5, max_position_embeddings=8, use_cache=False)
+    )
+
+
 def t5() -> nn.Module:
     """The bias for relative positions belongs to the heads of all layers of a stack."""
     sizes = {"d_model": 6, "d_kv": 3, "d_ff": 5, "num_layers": 2, "num_heads": 2, "vocab_size": 11}
@@ -105,10 +120,18 @@ ROWS = {
     "gpt_neox": Known(
         gpt_neox,
         tokens,
-        "5^2 6^2 8^2 16",
+        "2^2 5^2 6|2^2 8|2^2 16",
         output=logits,
-        dull=("*.query_key_value.bias[5] along *", "*.query_key_value.bias[12] along *"),
-        missing="queries, keys and values of a head lie together: heads may change places, and the inner "
-        "dimensions of each head alone; " + KEY_BIAS + "; " + ROTARY,
+        dull=("*.query_key_value.bias[5] along *",),
+        missing=KEY_BIAS + "; " + ROTARY,
+    ),
+    "gpt_j": Known(gpt_j, tokens, "2 4|2 5 6|2 12", output=logits, missing=ROTARY),
+    "phi": Known(
+        phi,
+        tokens,
+        "2 4|2 5 8|2 16",
+        output=logits,
+        dull=("*.k_proj.bias[2] along *",),
+        missing=KEY_BIAS + "; " + ROTARY,
     ),
 }
