@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 import pickle
 
 import pytest
@@ -71,6 +72,52 @@ def test_blocks_of_products_and_sums():
     weights = {"w": torch.arange(52).view(1, 4, 13), "b": torch.arange(4).view(1, 4)}
     assert torch.equal(spec.split(weights)["w[1]"], weights["w"][:, :, 10:])
     assert torch.equal(spec.split(weights)["b[1]"], torch.tensor([[2, 3]]))
+
+
+def test_blocks_of_sums_within_products():
+    """Queries, keys and values within each head: the blocks alternate."""
+    spec = WeightSpec.parse(
+        "axes h: 2 hidden  a: 3 hidden  b: 1 hidden  f: 2 fixed  c: 2 hidden\n"
+        "w  (h (f + a[h] + a[h] + b[h])) c\ndeep  (c + 2 (b[h] h + f (h + c 2)) 2)"
+    )
+    assert spec.tensors["w"].shape == (18, 2)
+    assert spec.tensors["w"].dims == (((("h", (("f",), ("a",), ("a",), ("b",))),)), (("c",),))
+    assert spec.tensors["w"].axes == ("h", "f", "a", "b", "c")
+    assert [ref.key for ref in spec.blocks][:4] == ["w[0]", "w[1]", "w[2]", "w[3]"]
+    assert spec.block("w[1]").block == Block(((2, 14), (0, 2)), (2, 3, 2), ("h", "a", "c"), (9, 1, 1))
+    assert spec.block("deep[2]").block == Block(
+        ((6, 34),), (2, 2, 2, 2), ("_", "f", "h", "_"), (28, 12, 2, 1)
+    )
+    weights = {"w": torch.arange(36).view(1, 18, 2), "deep": torch.arange(58).view(1, 58)}
+    blocks = spec.split(weights)
+    assert torch.equal(blocks["w[1]"], weights["w"].view(1, 2, 9, 2)[:, :, 2:5])
+    inner = weights["deep"][:, 2:].view(1, 2, 14, 2)[:, :, 2:].view(1, 2, 2, 6, 2)
+    assert torch.equal(
+        blocks["deep[1]"], weights["deep"][:, 2:].view(1, 2, 14, 2)[:, :, :2].view(1, 2, 1, 2, 2)
+    )
+    assert torch.equal(blocks["deep[2]"], inner[:, :, :, :2])
+    assert torch.equal(blocks["deep[3]"], inner[:, :, :, 2:].view(1, 2, 2, 2, 2, 2))
+    assert all(block._base is not None for block in blocks.values())  # views
+
+
+@settings(max_examples=100)
+@given(random_specs())
+def test_only_blocks_that_alternate_have_strides(spec):
+    for name, tensor in spec.tensors.items():
+        for block in tensor.blocks:
+            filled = math.prod(stop - start for start, stop in block.slice) == math.prod(block.view)
+            assert len(block.strides) == (0 if filled else len(block.view)), name
+    assert len({(ref.tensor, ref.block) for ref in spec.blocks}) == len(spec.blocks)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_split_and_join_are_differentiable(seed):
+    spec = WeightSpec.parse("axes h: 2 hidden  a: 3 hidden  c: 2 hidden\nw  (h (a[h] + 1)) (c + 2 (c + 1))")
+    weight = torch.randn(2, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    assert torch.autograd.gradcheck(
+        lambda w: (*spec.split({"w": w}).values(), spec.join(spec.split({"w": w}))["w"]),
+        weight.requires_grad_(),
+    )
 
 
 def test_the_text_is_what_the_documentation_shows():
@@ -177,6 +224,10 @@ def test_specifications_can_be_built_from_values():
         ("axes h1: 5 hidden\nw h1 _=3", "size 3 stands for no '_'"),
         ("axes h1: 5 hidden\nw (h1 4", "a bracket is never closed"),
         ("axes h1: 5 hidden\nw h1 )", r"unexpected '\)'"),
+        ("axes h1: 5 hidden\nw (h1 (4 + 1)", "a bracket is never closed"),
+        ("axes h1: 5 hidden\nw (h1 (4 +))", "every term of a sum needs at least one factor"),
+        ("axes h1: 5 hidden\nw (h1 (4))", "is no sum within a product: it has 1 terms"),
+        ("axes h1: 5 hidden\nw ((h1 + 4))", "and stands among 1 factors"),
         ("axes h1: 5 hidden\nw (h1 + )", "every term of a sum needs at least one factor"),
         ("axes h1: 5 hidden\nw (h1 0)", "a dimension of size 0 cannot be described"),
         ("axes h1: 5 hidden\nw h1\nw h1", "tensor w is described twice"),

@@ -175,13 +175,22 @@ def test_projections_that_are_read_as_one_tensor_share_their_axes():
     assert line == "(h2 h3[h2] + h2 h3[h2] + h2 h3[h2]) h1"
 
 
-def test_projections_within_heads_share_their_axes():
+def test_projections_within_heads_have_axes_of_their_own():
     def parts(h: Tensor) -> tuple[Tensor, ...]:
         return h.view(*h.shape[:2], HEADS, 3, INNER).transpose(1, 2).unbind(3)
 
     spec = _traced(Attention(parts).double())
-    assert _line(spec, "packed.weight") == "(h2 f1 h3[h2]) h1"
-    assert [note.reason for note in spec.notes] == ["unbind in Attention"]
+    assert _line(spec, "packed.weight") == "(h2 (h3[h2] + h3[h2] + h4[h2])) h1"
+    assert not spec.notes
+
+
+def test_projections_within_heads_that_are_also_read_at_once_share_their_axes():
+    def parts(h: Tensor) -> tuple[Tensor, ...]:
+        heads = h.view(*h.shape[:2], HEADS, 3, INNER).transpose(1, 2)
+        return (heads * heads.logsumexp(3, keepdim=True)).unbind(3)
+
+    spec = _traced(Attention(parts).double())
+    assert _line(spec, "packed.weight") == "(h2 (h3[h2] + h3[h2] + h3[h2])) h1"
 
 
 class Cross(nn.Module):

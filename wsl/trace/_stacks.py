@@ -6,8 +6,9 @@ share all axes. Operators that only move entries therefore act on the slices; wh
 collapses it into one value (:meth:`wsl.trace._recorder.Recorder.value`).
 
 A view that splits an axis tells nobody that its slices will be taken apart. So the first run remembers where
-axes were split, and which of them were indexed later; a second run makes a stack at these sites. A site where
-the stack collapsed after all is given up. A stack is sound wherever it is made, so that runs need not agree.
+axes were split, and which of their parts were indexed later, be it the outer one or one in the middle; a
+second run makes a stack at these sites. A site where the stack collapsed after all is given up. A stack is
+sound wherever it is made, so that runs need not agree.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from wsl.trace._facts import Constancy, Value
 
 
 class Site(NamedTuple):
-    """Where a view splits an axis: the operator's position in the run, and the outer dim that it makes."""
+    """Where a view splits an axis: the operator's position in the run, and a dim that it makes.
+
+    The innermost of these dims is no site.
+    """
 
     operator: int
     dim: int
@@ -56,7 +60,7 @@ class Stack:
 
 
 class Sites:
-    """The views that split an axis, and those whose outer part was indexed later.
+    """The views that split an axis, and those of whose parts one was indexed later.
 
     Args:
         stacked: sites of which a stack is made in this run.
@@ -69,16 +73,15 @@ class Sites:
         self._splits: list[tuple[Dim, Site]] = []
         self._middle: list[Dim] = []
 
-    def split(self, parts: Sequence[Dim], site: Site) -> None:
-        """Remember that the view at ``site`` split an axis into ``parts``, outer ones first."""
-        outer, *middle, _ = parts
-        self._splits.append((outer, site))
-        self._middle += middle
+    def split(self, parts: Sequence[Dim], sites: Sequence[Site]) -> None:
+        """Remember that a view split an axis into ``parts``, outer ones first, at ``sites``."""
+        self._splits += list(zip(parts[:-1], sites, strict=False))
+        self._middle += parts[1:-1]
 
     def in_the_middle(self, dim: Dim) -> bool:
         """Whether ``dim`` lies between others that a view split off, as the 3 in ``(head, 3, inner)``.
 
-        No weight is a sum of parts along it.
+        Where no stack is made of it, its indices are not set apart from one another.
         """
         found = resolve(dim)
         return any(resolve(middle) == found for middle in self._middle)
@@ -88,7 +91,7 @@ class Sites:
         if any(reason.kind != "operator" for leaf in leaves(dim) for reason in leaf.reasons):
             return  # inputs and positions stay fixed whatever becomes of views
         found = resolve(dim)
-        self.indexed.update(site for outer, site in self._splits if resolve(outer) == found)
+        self.indexed.update(site for part, site in self._splits if resolve(part) == found)
 
     def following(self) -> frozenset[Site]:
         """The sites to make stacks of in the next run; the same as in this one if nothing new was found."""

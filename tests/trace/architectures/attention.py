@@ -94,6 +94,8 @@ class SelfAttention(nn.Module):
             return tuple(map(self.heads, packed.split(WIDTH, -1)))
         if self.packing == "unbind":
             return packed.reshape(*x.shape[:2], 3, HEADS, INNER).permute(2, 0, 3, 1, 4).unbind(0)
+        if self.packing == "middle":
+            return packed.view(*x.shape[:2], HEADS, 3, INNER).permute(3, 0, 2, 1, 4).unbind(0)
         assert self.packing == "interleaved"
         return packed.view(*x.shape[:2], HEADS, 3 * INNER).transpose(1, 2).chunk(3, -1)
 
@@ -150,6 +152,22 @@ class EinsumAttention(nn.Module):
 def _sequence() -> Tensor:
     return torch.randn(2, 4, 3)
 
+
+_WITHIN_HEADS = """
+    axes  h1: 6 hidden linear  h2: 2 hidden softmax  h3: 3 hidden linear  h4: 3 hidden linear
+    axes  h5: 6 hidden linear  x: 3 input  y: 2 output
+    0.weight       h1 x
+    0.bias         h1
+    1.qkv.weight   (h2 (h3[h2] + h3[h2] + h4[h2])) h1
+    1.proj.weight  h5 (h2 h4[h2])
+    1.proj.bias    h5
+    2.weight       y h5
+    2.bias         y
+    scaling: h1 linear 0.weight+1 0.bias+1 1.qkv.weight[0]-1 1.qkv.weight[1]-1 1.qkv.weight[2]-1
+    scaling: h3 linear 1.qkv.weight[0]+1 1.qkv.weight[1]-1
+    scaling: h4 linear 1.qkv.weight[2]+1 1.proj.weight-1
+    scaling: h5 linear 1.proj.weight+1 1.proj.bias+1 2.weight-1
+"""
 
 ROWS = {
     "multihead_attention": Known(
@@ -220,24 +238,10 @@ ROWS = {
     "attention_qkv_split": Known(lambda: between(SelfAttention("split")), _sequence, "2 3|2^2 6^2"),
     "attention_qkv_unbind": Known(lambda: between(SelfAttention("unbind")), _sequence, "2 3|2^2 6^2"),
     "attention_qkv_interleaved": Known(
-        lambda: between(SelfAttention("interleaved")),
-        _sequence,
-        "2 3|2^2 6^2",
-        """
-        axes  h1: 6 hidden linear  h2: 2 hidden softmax  h3: 3 hidden linear  h4: 3 hidden linear
-        axes  h5: 6 hidden linear  x: 3 input  y: 2 output
-        0.weight       h1 x
-        0.bias         h1
-        1.qkv.weight   (h2 (h3[h2] + h3[h2] + h4[h2])) h1
-        1.proj.weight  h5 (h2 h4[h2])
-        1.proj.bias    h5
-        2.weight       y h5
-        2.bias         y
-        scaling: h1 linear 0.weight+1 0.bias+1 1.qkv.weight[0]-1 1.qkv.weight[1]-1 1.qkv.weight[2]-1
-        scaling: h3 linear 1.qkv.weight[0]+1 1.qkv.weight[1]-1
-        scaling: h4 linear 1.qkv.weight[2]+1 1.proj.weight-1
-        scaling: h5 linear 1.proj.weight+1 1.proj.bias+1 2.weight-1
-        """,
+        lambda: between(SelfAttention("interleaved")), _sequence, "2 3|2^2 6^2", _WITHIN_HEADS
+    ),
+    "attention_qkv_middle": Known(
+        lambda: between(SelfAttention("middle")), _sequence, "2 3|2^2 6^2", _WITHIN_HEADS
     ),
     "attention_written_out": Known(
         lambda: between(WrittenOut()),

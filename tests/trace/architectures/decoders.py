@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from architectures.attention import HEADS, INNER, WIDTH, Block, SelfAttention
+from architectures.attention import HEADS, INNER, WIDTH, Block, SelfAttention, between
 from architectures.known import Known
 
 VOCABULARY = 7
@@ -82,6 +82,29 @@ class GroupedQueries(nn.Module):
         return self.out(y.transpose(1, 2).reshape(*x.shape[:2], -1))
 
 
+class PartlyRotated(nn.Module):
+    """Two of five dimensions of each head turn with the position; one tensor for all (arXiv:2204.06745)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.packed, self.out = nn.Linear(WIDTH, 2 * 3 * 5, bias=False), nn.Linear(2 * 5, WIDTH)
+        angles = torch.arange(6.0).outer(torch.ones(2))
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def rotated(self, x: Tensor) -> Tensor:
+        turned, rest = x[..., :2], x[..., 2:]
+        a, b = turned.chunk(2, -1)
+        tokens = x.shape[2]
+        turned = turned * self.cos[:tokens] + torch.cat([-b, a], -1) * self.sin[:tokens]
+        return torch.cat([turned, rest], -1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.packed(x).view(*x.shape[:2], 2, -1).transpose(1, 2).chunk(3, -1)
+        y = F.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(*x.shape[:2], -1))
+
+
 class Llama(nn.Module):
     """Root mean square norms, grouped queries, rotary positions, SwiGLU."""
 
@@ -108,6 +131,12 @@ ROWS = {
     "vision_transformer": Known(VisionTransformer, lambda: torch.randn(2, 3, 8, 8), "2^2 3|2^4 5^2 6"),
     "tied_language_model": Known(
         TiedLanguageModel, lambda: torch.randint(0, VOCABULARY, (2, 5)), "2^2 3|2^4 5^2 6"
+    ),
+    "partly_rotated": Known(
+        lambda: between(PartlyRotated()),
+        lambda: torch.randn(2, 5, 3),
+        "2 3|2 5|2 6^2",
+        missing=ROTARY,
     ),
     "llama": Known(
         Llama,

@@ -44,6 +44,18 @@ def gpt_neox() -> nn.Module:
     )
 
 
+def bloom() -> nn.Module:
+    """Queries, keys and values lie within each head; a constant slope for each head fixes the heads."""
+    sizes = {"vocab_size": 11, "hidden_size": 8, "n_layer": 1, "n_head": 2}
+    return transformers.BloomForCausalLM(transformers.BloomConfig(**sizes, use_cache=False))
+
+
+def falcon() -> nn.Module:
+    sizes = {"vocab_size": 11, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes |= {"ffn_hidden_size": 5, "multi_query": False, "bos_token_id": None, "eos_token_id": None}
+    return transformers.FalconForCausalLM(transformers.FalconConfig(**sizes, use_cache=False))
+
+
 def gpt_j() -> nn.Module:
     """Two heads of six dimensions, two of which are rotated as one pair."""
     sizes = {"vocab_size": 11, "n_positions": 8, "n_embd": 12, "n_layer": 1, "n_head": 2, "n_inner": 5}
@@ -125,6 +137,15 @@ ROWS = {
         dull=("*.query_key_value.bias[5] along *",),
         missing=KEY_BIAS + "; " + ROTARY,
     ),
+    "bloom": Known(
+        bloom,
+        tokens,
+        "4|2^2 8 32",
+        output=logits,
+        dull=("*.query_key_value.bias[1] along *",),
+        missing=KEY_BIAS,
+    ),
+    "falcon": Known(falcon, tokens, "2 5 8|2 16", output=logits, missing=ROTARY),
     "gpt_j": Known(gpt_j, tokens, "2 4|2 5 6|2 12", output=logits, missing=ROTARY),
     "phi": Known(
         phi,

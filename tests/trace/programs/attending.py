@@ -68,6 +68,16 @@ def rotated(p: Program, a: Tensor, b: Tensor) -> Tensor:
     return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(2)
 
 
+def partly_rotated(p: Program, a: Tensor, b: Tensor) -> Tensor:
+    """The first channels of each head are turned and scaled by constants, the others are free."""
+    heads = a.unflatten(-1, (2, -1))
+    count = (heads.shape[-1] + 1) // 2
+    turned, rest = heads[..., :count], heads[..., count:]
+    turned = turned.roll(1, -1) * torch.arange(1.0, 1 + count).to(a) + turned
+    parts = [turned, rest] if p.draw.random() < 0.5 else [rest, turned]
+    return torch.cat(parts, -1).flatten(2)
+
+
 def packed_pair(p: Program, a: Tensor, b: Tensor) -> Tensor:
     """Two projections in one view; one of them is also used apart."""
     channels = a.shape[-1]
@@ -100,6 +110,7 @@ STEPS: Steps = {
     "multihead": even(multihead),
     "grouped_queries": grouped_queries,
     "rotated": even(rotated),
+    "partly_rotated": even(partly_rotated),
     "packed_pair": packed_pair,
     "heads_compared": even(heads_compared),
     "glu": even(lambda p, a, b: F.glu(a, -1)),

@@ -1,5 +1,6 @@
 """The same entries under other indices: views, permutations, expansion, repetition."""
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -64,14 +65,13 @@ def _view(trace: Recorder, call: Call) -> None:
         before, after = [i for i in here if old[i] > 1], [j for j in there if new[j] > 1]
         if len(before) != 1 or len(after) < 2 or is_fixed(x.dims[before[0]]):
             continue
-        if trace.site(after[0]) in trace.sites.stacked and _view_as_stack(
-            trace, call, x, before[0], after[0]
-        ):
-            return None
+        for at in after[:-1]:
+            if trace.site(at) in trace.sites.stacked and _view_as_stack(trace, call, x, before[0], at, after):
+                return None
         split.append(after)
     out = trace.values.set(call.out, _viewed(trace, x, new))
     for after in split:
-        trace.sites.split([out.dims[j] for j in after], trace.site(after[0]))
+        trace.sites.split([out.dims[j] for j in after], [trace.site(j) for j in after])
     return None
 
 
@@ -93,11 +93,20 @@ def _view_of_stack(trace: Recorder, call: Call, stack: Stack, runs: Sequence[Run
     return True
 
 
-def _view_as_stack(trace: Recorder, call: Call, x: Value, dim: int, at: int) -> bool:
-    """Make the outer part of dim ``dim`` the dim ``at`` of a stack; tells whether that is possible."""
+def _view_as_stack(trace: Recorder, call: Call, x: Value, dim: int, at: int, parts: Sequence[int]) -> bool:
+    """Make the part ``at`` of dim ``dim`` the dim of a stack; tells whether that is possible.
+
+    Args:
+        parts: the dims that the view makes of dim ``dim``, of which ``at`` is not the last.
+    """
     if x.is_use or x.constancy == "zero":
         return False  # a fill may yet be written to
     new = call.out.shape
+    if outer := [new[j] for j in parts if j < at]:
+        sizes = [*map(size_of, x.dims)]
+        count = math.prod(outer)
+        x = _viewed(trace, x, (*sizes[:dim], count, sizes[dim] // count, *sizes[dim + 1 :]))
+        dim += 1
     pieces = cut(x.dims[dim], [size_of(x.dims[dim]) // new[at]] * new[at])
     if pieces is None:
         return False
