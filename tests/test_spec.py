@@ -86,15 +86,14 @@ def test_blocks_of_sums_within_products():
     assert [ref.key for ref in spec.blocks][:4] == ["w[0]", "w[1]", "w[2]", "w[3]"]
     assert spec.block("w[1]").block == Block(((2, 14), (0, 2)), (2, 3, 2), ("h", "a", "c"), (9, 1, 1))
     assert spec.block("deep[2]").block == Block(
-        ((6, 34),), (2, 2, 2, 2), ("_", "f", "h", "_"), (28, 12, 2, 1)
+        ((6, 50),), (2, 2, 2, 2), ("_", "f", "h", "_"), (28, 12, 2, 1)
     )
     weights = {"w": torch.arange(36).view(1, 18, 2), "deep": torch.arange(58).view(1, 58)}
     blocks = spec.split(weights)
     assert torch.equal(blocks["w[1]"], weights["w"].view(1, 2, 9, 2)[:, :, 2:5])
-    inner = weights["deep"][:, 2:].view(1, 2, 14, 2)[:, :, 2:].view(1, 2, 2, 6, 2)
-    assert torch.equal(
-        blocks["deep[1]"], weights["deep"][:, 2:].view(1, 2, 14, 2)[:, :, :2].view(1, 2, 1, 2, 2)
-    )
+    outer = weights["deep"][:, 2:].view(1, 2, 14, 2)
+    inner = outer[:, :, 2:].view(1, 2, 2, 6, 2)
+    assert torch.equal(blocks["deep[1]"], outer[:, :, :2].view(1, 2, 1, 2, 2))
     assert torch.equal(blocks["deep[2]"], inner[:, :, :, :2])
     assert torch.equal(blocks["deep[3]"], inner[:, :, :, 2:].view(1, 2, 2, 2, 2, 2))
     assert all(block._base is not None for block in blocks.values())  # views

@@ -56,8 +56,7 @@ def test_places_meet_where_they_share_an_index(one: Dim, other: Dim, shift: int)
 def test_blocks_lie_where_cells_do():
     h, a, b = AxisVariable(2), AxisVariable(3), AxisVariable(1)
     dim = (h, Concatenation([(a,), (b,), (a, h)]))
-    tensor = TensorSpec.from_dims(
-        ((("h", (("a",), ("b",), ("a", "h"))),), (("a",),)), {"h": 2, "a": 3, "b": 1}
-    )
+    stored = ((("h", (("a",), ("b",), ("a", "h"))),), (("a",),))
+    tensor = TensorSpec.from_dims(stored, {"h": 2, "a": 3, "b": 1})
     for cell, block in zip(dim_cells(dim), tensor.blocks, strict=True):
         assert block_places(tensor, block) == (cell.place, Place(0, ((3, 1),)))
