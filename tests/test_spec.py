@@ -215,7 +215,6 @@ def test_specifications_can_be_built_from_values():
         ("axes h1: 5 hidden\n\nw h1, h1  # square", "'h1,' is no axis; .*\n  in line 3: w h1, h1$"),
         ("axes h1: 5 hidden\nw: h1", "a line begins with 'axes', .*; not with 'w:'"),
         ("axes h1:5 hidden\nw h1", "'h1:5' is no axis"),
-        ("axes h1: 5 hidden\nw (h1 (h1))", r"unexpected '\('; .* brackets hold no others"),
         ("axes h1: 5 hidden\nw (h1 + h1)\nw[1] h1", r"w\[1\] names both a tensor and a block of ano"),
         ("axes h1: 5 hidden relu sign\nw h1", "axis h1 is declared sign, but its scalings are none"),
         ("axes h1: 5 hidden sign\nw h1\nscaling: h1 positive w+1", "declared sign, but its .* positive"),
