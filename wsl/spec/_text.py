@@ -201,8 +201,7 @@ def _parse_factor(token: str, families: dict[str, tuple[str, ...]]) -> Factor:
         return int(token)
     if token in ("(", ")", "+", ANONYMOUS):
         raise SpecError(
-            f"unexpected {token!r}; a dimension is a name, '_', '(a 8 8)' or '(a + b)', and brackets hold no "
-            "others."
+            f"unexpected {token!r}; a dimension is a name, '_', '(a 8 8)', '(a + b)' or '(a (b + c))'."
         )
     return parse_use(token, families)
 
