@@ -56,8 +56,9 @@ def attended(layer: nn.Module, edges: list[Edge], states: Tensor, nodes: Tensor)
                 ):
                     if here != i:
                         continue
-                    q, k, gain = (e @ own.edges[side, part].T for part in range(3))
-                    q, k = q + query[:, i], k + key[:, there]
+                    q, k = own.edges(e).chunk(2, -1)
+                    q = q + query[:, i] + own.directions[side, 0]
+                    k, gain = k + key[:, there] + own.directions[side, 1], e @ own.gains[side].T
                     scores.append((q * k)[:, at].sum(-1) / width**0.5)
                     values.append((gain * value[:, there])[:, at] + e @ own.values[side, h])
             weights = torch.stack(scores).softmax(0)
@@ -73,6 +74,8 @@ def test_layers_equal_loops(name: str) -> None:
     encoder = small(spec).double()
     with torch.no_grad():
         encoder.identity.normal_()
+        for layer in encoder.layers:
+            layer.messages.directions.normal_()
     _, state = encoder.embed(random_weights(spec, 2))
     layout, nodes = graph_layout(spec), state.nodes + state.network.unsqueeze(1)
     edges, states = listed_edges(layout), initial_edges(layout, state, encoder.identity)
@@ -97,6 +100,20 @@ def test_reads_other_architectures_with_the_same_parameters() -> None:
     weights = random_weights(CNN, 2)
     assert largest_difference(other(weights), fresh(weights)) == 0
     assert [id(p) for p in other.parameters()] == [id(p) for p in encoder.parameters()]
+
+
+def test_checkpoints_change_nothing() -> None:
+    spec, weights = TOPOLOGIES["residual"], random_weights(TOPOLOGIES["residual"], 3)
+    found = []
+    for checkpoint in (False, True):
+        torch.manual_seed(0)
+        encoder = small(spec, checkpoint=checkpoint).double()
+        features = encoder(weights)
+        sum((value * value.cos()).sum() for part in features for value in part.values()).backward()
+        found.append((features, [parameter.grad for parameter in encoder.parameters()]))
+    assert largest_difference(found[0][0], found[1][0]) < 1e-12
+    for a, b in zip(found[0][1], found[1][1], strict=True):
+        assert a is b is None or (a - b).abs().max() < 1e-10
 
 
 def test_probes() -> None:

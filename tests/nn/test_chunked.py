@@ -20,15 +20,16 @@ def tensors(batch: int = 5) -> list[Tensor]:
     return [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
 
 
-def run(*given: Tensor) -> tuple[Tensor, ...]:
-    return chunked(function, given[:2], given[2:])
+def run(*given: Tensor, checkpoint: bool = True) -> tuple[Tensor, ...]:
+    return chunked(function, given[:2], given[2:], checkpoint)
 
 
+@pytest.mark.parametrize("checkpoint", [True, False])
 @pytest.mark.parametrize("size", [1, 200, 1 << 30])
-def test_equals_work_at_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equals_work_at_once(size: int, checkpoint: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_chunked, "_CHUNK_BYTES", size)
     given = tensors()
-    fast, slow = run(*given), function(given[:2], given[2:])
+    fast, slow = run(*given, checkpoint=checkpoint), function(given[:2], given[2:])
     weights = [torch.randn_like(out) for out in slow]
     for a, b in zip(fast, slow, strict=True):
         assert (a - b).abs().max() < 1e-12
@@ -40,6 +41,22 @@ def test_second_derivatives() -> None:
     given = tensors(2)
     assert torch.autograd.gradcheck(run, given)
     assert torch.autograd.gradgradcheck(run, given)
+
+
+def test_checkpoints_keep_nothing_else() -> None:
+    kept: list[Tensor] = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        kept.append(tensor)
+        return tensor
+
+    for checkpoint in (True, False):
+        kept.clear()
+        given = tensors()
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            run(*given, checkpoint=checkpoint)
+        known = {tensor.data_ptr() for tensor in given}
+        assert ({tensor.data_ptr() for tensor in kept} <= known) == checkpoint
 
 
 @pytest.mark.parametrize("used", [0, 1])
@@ -61,18 +78,20 @@ def test_inputs_that_are_not_read_have_no_gradient() -> None:
     assert grads[1] is None and grads[2] is None and grads[3] is None
 
 
-def test_no_networks() -> None:
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_no_networks(checkpoint: bool) -> None:
     given = tensors(0)
-    outputs = run(*given)
+    outputs = run(*given, checkpoint=checkpoint)
     assert [tuple(out.shape) for out in outputs] == [(0, 3, 4), (0, 4), (0,)]
     grads = torch.autograd.grad(outputs[0].sum(), given)
     assert not any(grad.any() for grad in grads)
 
 
-def test_autocast() -> None:
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_autocast(checkpoint: bool) -> None:
     given = [x.float() for x in tensors()]
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        outputs = run(*given)
+        outputs = run(*given, checkpoint=checkpoint)
         sum(out.float().sum() for out in outputs).backward()
     assert outputs[0].dtype == torch.bfloat16
     assert (outputs[0] - function(given[:2], given[2:])[0]).abs().max() < 0.1

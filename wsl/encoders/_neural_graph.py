@@ -15,7 +15,7 @@ class NeuralGraphEncoder(GraphEncoder):
 
     The update of edges after one layer runs together with the next layer, which reads both; that after the
     last one runs when features of weights are read. Subclasses make, besides what all graph encoders have,
-    ``identity``, ``edge_updates`` and ``edges_out``.
+    what is listed below.
     """
 
     identity: nn.Parameter
@@ -24,12 +24,15 @@ class NeuralGraphEncoder(GraphEncoder):
     """The update of edges after each layer."""
     edges_out: nn.Module
     """States of edges to the width of the output."""
+    checkpoint: bool
+    """Whether what happens on edges is computed again in the backward pass, to save memory."""
 
     def update(self, state: GraphState) -> GraphState:
         layout, nodes = self.layout, state.nodes + state.network.unsqueeze(1)
         edges = fold_edges(layout, state.edges, self.identity, len(nodes))
         for i, layer in enumerate(self.layers):
-            nodes, edges = layer(layout, nodes, edges, self.edge_updates[i - 1] if i else None)
+            update = self.edge_updates[i - 1] if i else None
+            nodes, edges = layer(layout, nodes, edges, update, self.checkpoint)
         kind = nodes.device.type
         autocast = partial(
             torch.autocast,
@@ -44,7 +47,7 @@ class NeuralGraphEncoder(GraphEncoder):
             states = edges[connection.key]
             with autocast():
                 if steps:
-                    states, _ = run_steps(layout, connection, states, steps, terms())
+                    states, _ = run_steps(layout, connection, states, steps, terms(), self.checkpoint)
                 out: Tensor = self.edges_out(states.reshape(like.shape))
             return out
 

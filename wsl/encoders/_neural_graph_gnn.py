@@ -24,6 +24,8 @@ class NeuralGraphGNN(NeuralGraphEncoder):
         layers: number of layers.
         frequencies: Gaussian Fourier frequencies for every weight.
         probes: activations of the networks at learned inputs as further node features.
+        checkpoint: compute what happens on edges again in the backward pass: the same results, slower, in
+            about a third of the memory.
 
     Raises:
         SpecError: the probe features are of an architecture that is not ``spec``'s.
@@ -51,8 +53,10 @@ class NeuralGraphGNN(NeuralGraphEncoder):
         *,
         frequencies: int = 16,
         probes: ProbeFeatures | None = None,
+        checkpoint: bool = False,
     ) -> None:
         super().__init__(spec, channels, layers, probes)
+        self.checkpoint = checkpoint
         self.embedding = WeightEmbedding(channels, frequencies, self.probe_channels)
         self.identity = nn.Parameter(torch.zeros(channels))
         self.layers = nn.ModuleList(

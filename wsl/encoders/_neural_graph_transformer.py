@@ -31,6 +31,8 @@ class NeuralGraphTransformer(NeuralGraphEncoder):
         heads: number of attention heads.
         frequencies: Gaussian Fourier frequencies for every weight.
         probes: activations of the networks at learned inputs as further node features.
+        checkpoint: compute what happens on edges again in the backward pass: the same results, slower, in
+            about a sixth of the memory.
 
     Raises:
         SpecError: the probe features are of an architecture that is not ``spec``'s.
@@ -42,8 +44,9 @@ class NeuralGraphTransformer(NeuralGraphEncoder):
 
     * Attention is among neurons that share an edge. The paper's is among all pairs, most of which have no
       weight and start from zero; cost is linear in the number of weights here.
-    * A weight has one state, which each direction reads by maps of its own; the paper's reverse features
-      ``[w, w^T]`` give each direction a state, and the update of one reads the other.
+    * A weight has one state, from which each direction takes values by maps of its own, and scores with
+      biases of its own; the paper's reverse features ``[w, w^T]`` give each direction a state, and the update
+      of one reads the other.
     * Embeddings of layers, inputs, outputs and activations are maps of what the specification says of a
       neuron, not tables with a row a layer; kernels are sums over positions with gains, not padded
       (:class:`wsl.nn.WeightEmbedding`).
@@ -62,8 +65,10 @@ class NeuralGraphTransformer(NeuralGraphEncoder):
         heads: int = 8,
         frequencies: int = 16,
         probes: ProbeFeatures | None = None,
+        checkpoint: bool = False,
     ) -> None:
         super().__init__(spec, channels, layers, probes)
+        self.checkpoint = checkpoint
         if edge_channels < 1 or heads < 1 or 2 * channels % heads:
             raise ValueError(
                 "NeuralGraphTransformer needs at least one edge channel, and heads that divide 2 * channels; "

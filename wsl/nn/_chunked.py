@@ -1,4 +1,4 @@
-"""Work on a few networks at a time, forward and backward, and keep nothing but inputs and outputs."""
+"""Work on a few networks at a time, and if wanted keep nothing but inputs and outputs for the gradient."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -12,16 +12,17 @@ _CHUNK_BYTES = 1 << 20
 _LARGE_BYTES = 1 << 28  # where memory is not slower than a cache
 
 
-def chunked(function: Function, batched: Sequence[Tensor], shared: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def chunked(
+    function: Function, batched: Sequence[Tensor], shared: Sequence[Tensor], checkpoint: bool = False
+) -> tuple[Tensor, ...]:
     """``function(batched, shared)``, a few rows at a time, so that values stay in the processor's cache.
-
-    Nothing inside ``function`` is kept for the gradient; it runs again, chunk by chunk. That costs a third
-    more operations, and saves more than that where memory is slow.
 
     Args:
         function: pure, and independent for all rows of ``batched``; reads no other tensor with gradients.
         batched: tensors with equal sizes of dimension 0; chunks are measured by the first.
         shared: tensors that every row reads, such as parameters.
+        checkpoint: keep only inputs and outputs for the gradient, and run the function again in the backward
+            pass, chunk by chunk: a third more operations, for a small part of the memory.
 
     Returns:
         The outputs, with that dimension 0. Differentiable any number of times. Under autocast all tensors
@@ -32,18 +33,21 @@ def chunked(function: Function, batched: Sequence[Tensor], shared: Sequence[Tens
         lower = torch.get_autocast_dtype(kind)
         batched, shared = [x.to(lower) for x in batched], [x.to(lower) for x in shared]
         with torch.autocast(kind, enabled=False):
-            return _apply(function, batched, shared)
-    return _apply(function, batched, shared)
-
-
-def _apply(function: Function, batched: Sequence[Tensor], shared: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    if torch.compiler.is_compiling():  # the compiler fuses, and sees no autograd inside of a backward pass
+            return chunked(function, batched, shared, checkpoint)
+    if torch.compiler.is_compiling():  # it fuses by itself, and sees no autograd inside of a backward pass
         return function(batched, shared)
-    outputs: tuple[Tensor, ...] = _Chunked.apply(function, len(batched), *batched, *shared)
-    return outputs
+    if checkpoint:
+        outputs: tuple[Tensor, ...] = _Checkpointed.apply(function, len(batched), *batched, *shared)
+        return outputs
+    sizes = [rows.stop - rows.start for rows in _chunks(batched[0])]
+    if len(sizes) == 1:
+        return function(batched, shared)
+    chunks = zip(*(x.split(sizes) for x in batched), strict=True)
+    parts = [function(chunk, shared) for chunk in chunks]
+    return tuple(torch.cat(outputs) for outputs in zip(*parts, strict=True))
 
 
-class _Chunked(torch.autograd.Function):
+class _Checkpointed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, function: Function, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.function, ctx.count = function, count
@@ -91,8 +95,9 @@ def _backward(
             total = results[i]
             if grad is None:
                 continue
-            if total is None:
-                total = results[i] = torch.zeros_like(tensors[i])
+            if total is None:  # every chunk fills its rows
+                new = torch.empty_like if i < count else torch.zeros_like
+                total = results[i] = new(tensors[i])
             if i < count:
                 total[rows] = grad
             else:

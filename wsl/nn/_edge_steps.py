@@ -49,6 +49,7 @@ def run_steps(
     edges: Tensor,
     steps: Sequence[EdgeStep],
     terms: Sequence[Tensor],
+    checkpoint: bool = False,
 ) -> tuple[Tensor, list[Tensor]]:
     """Run steps one after another on the edges of a connection.
 
@@ -58,6 +59,7 @@ def run_steps(
         edges: ``(B * batch, *sizes, C)``.
         steps: an update, or a step that sends messages, or both in this order.
         terms: of each step, for all nodes, ``(B, N, T)``.
+        checkpoint: as :func:`chunked` says.
 
     Returns:
         The states after the update, and the messages.
@@ -82,7 +84,7 @@ def run_steps(
             start += len(own)
         return tuple(outputs)
 
-    outputs = list(chunked(function, [edges, *ends], list(itertools.chain(*shared))))
+    outputs = list(chunked(function, [edges, *ends], list(itertools.chain(*shared)), checkpoint))
     return (outputs[0], outputs[1:]) if updates else (edges, outputs)
 
 

@@ -84,7 +84,7 @@ class ModulatedMessages(EdgeStep):
                     if part not in film:
                         film[part] = linear(edges, tensors[part], tensors[4 + part])
                 pair = receives[side] if len(use) == 1 else receives[side] + sends[1 - side]
-                message = torch.addcmul(film[2 * side + 1], film[2 * side], pair)
+                message = (film[2 * side] * pair).add_(film[2 * side + 1])
                 statistics += summarise(message, terminal.others)
         return statistics
 
@@ -116,6 +116,7 @@ class PrincipalAggregation(nn.Module):
         nodes: Tensor,
         edges: Mapping[str | int, Tensor],
         update: EdgeUpdate | None = None,
+        checkpoint: bool = False,
     ) -> tuple[Tensor, dict[str | int, Tensor]]:
         """Nodes ``(B, N, C)`` and states of connections to new ones; without ``update`` edges stay."""
         steps: list[EdgeStep] = [self.messages] if update is None else [update, self.messages]
@@ -123,7 +124,8 @@ class PrincipalAggregation(nn.Module):
         received: dict[str, list[Statistics]] = {name: [] for name in layout.sizes}
         new = {}
         for connection in connections(layout):
-            new[connection.key], found = run_steps(layout, connection, edges[connection.key], steps, terms)
+            states = edges[connection.key]
+            new[connection.key], found = run_steps(layout, connection, states, steps, terms, checkpoint)
             for i, terminal in enumerate(connection.terminals):
                 parts = [terminal.scatter(part) for part in found[4 * i : 4 * i + 4]]
                 received[terminal.end.nodes].append(Statistics(terminal.degree, *parts))

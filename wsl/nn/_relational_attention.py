@@ -59,10 +59,10 @@ class RelationalEdgeUpdate(EdgeStep):
 class RelationalMessages(EdgeStep):
     """Attention of every node over the edges of one connection, with queries, keys and values of edges.
 
-    With ``i`` the node, ``j`` another one on an edge, and maps of ``e`` of each direction (along and against
-    the edge)::
+    With ``i`` the node, ``j`` another one on an edge; ``a``, ``b``, ``V'`` and ``V"`` are those of the direction,
+    along or against the edge::
 
-        q_ij = Q h_i + Q' e_ij      k_ij = K h_j + K' e_ij      v_ij = (V h_j) * (V' e_ij) + V" e_ij
+        q_ij = Q h_i + Q' e_ij + a      k_ij = K h_j + K' e_ij + b      v_ij = (V h_j) * (V' e_ij) + V" e_ij
         o_i  = sum_j softmax_j(q_ij k_ij / sqrt(d)) v_ij                              in each head
 
     Returns for each terminal ``o`` of all heads, and the logarithm of the softmax's denominator of each head,
@@ -75,9 +75,11 @@ class RelationalMessages(EdgeStep):
         super().__init__()
         self.heads = heads
         self.ends = nn.Linear(channels, 3 * hidden)
-        self.edges = nn.Parameter(torch.empty(2, 3, hidden, edge_channels))
+        self.edges = nn.Linear(edge_channels, 2 * hidden, bias=False)
+        self.directions = nn.Parameter(torch.zeros(2, 2, hidden))
+        self.gains = nn.Parameter(torch.empty(2, hidden, edge_channels))
         self.values = nn.Parameter(torch.empty(2, heads, edge_channels, hidden // heads))
-        for parameter in (self.edges, self.values):
+        for parameter in (self.gains, self.values):
             nn.init.uniform_(parameter, -(edge_channels**-0.5), edge_channels**-0.5)
 
     def terms(self, nodes: Tensor) -> Tensor:
@@ -85,29 +87,29 @@ class RelationalMessages(EdgeStep):
         return terms
 
     def tensors(self) -> list[Tensor]:
-        return [*self.edges.flatten(0, 1), *self.values]
+        return [*self.edges.weight.chunk(2), self.directions, *self.gains, *self.values]
 
     def compute(
         self, connection: Connection, edges: Tensor, terms: Sequence[Tensor], tensors: Sequence[Tensor]
     ) -> list[Tensor]:
-        messages, start = [], 0
+        for_query, for_key, directions, *by_direction = tensors
+        edge_query, edge_key = linear(edges, for_query), linear(edges, for_key)
+        split = [self.heads, edge_query.shape[-1] // self.heads]
+        messages: list[Tensor] = []
+        start = 0
         for use in connection.uses:
-            queries, keys, values = zip(
-                *(term.chunk(3, -1) for term in terms[start : start + len(use)]), strict=True
-            )
+            ends = [term.chunk(3, -1) for term in terms[start : start + len(use)]]
             start += len(use)
             for side, terminal in enumerate(use):
-                maps, readout = tensors[3 * side : 3 * side + 3], tensors[6 + side]
-                query, key, value = (linear(edges, own) for own in maps)
-                query += queries[side]
+                gains, readout = by_direction[side], by_direction[2 + side]
+                query = edge_query + (ends[side][0] + directions[side, 0])
                 if len(use) > 1:
-                    key += keys[1 - side]
-                    value = value * values[1 - side]
+                    key = edge_key + (ends[1 - side][1] + directions[side, 1])
+                    values = linear(edges, gains) * ends[1 - side][2]
                 else:
-                    value = torch.zeros_like(value)
-                heads = (self.heads, -1)
-                scores = (query * key).unflatten(-1, heads).sum(-1) * (query.shape[-1] / self.heads) ** -0.5
-                messages.append(attend(edges, scores, value.unflatten(-1, heads), readout, terminal))
+                    key, values = edge_key + directions[side, 1], torch.zeros_like(edge_key)
+                scores = (query * key).unflatten(-1, split).sum(-1) * split[1] ** -0.5
+                messages.append(attend(edges, scores, values.unflatten(-1, split), readout, terminal))
         return messages
 
 
@@ -181,6 +183,7 @@ class RelationalAttention(nn.Module):
         nodes: Tensor,
         edges: Mapping[str | int, Tensor],
         update: RelationalEdgeUpdate | None = None,
+        checkpoint: bool = False,
     ) -> tuple[Tensor, dict[str | int, Tensor]]:
         """Nodes ``(B, N, C)`` and states of connections to new ones; without ``update`` edges stay."""
         steps: list[EdgeStep] = [self.messages] if update is None else [update, self.messages]
@@ -188,7 +191,8 @@ class RelationalAttention(nn.Module):
         received: dict[str, list[tuple[int, Tensor]]] = {name: [] for name in layout.sizes}
         new = {}
         for connection in connections(layout):
-            new[connection.key], found = run_steps(layout, connection, edges[connection.key], steps, terms)
+            states = edges[connection.key]
+            new[connection.key], found = run_steps(layout, connection, states, steps, terms, checkpoint)
             for terminal, part in zip(connection.terminals, found, strict=True):
                 received[terminal.end.nodes].append((terminal.edges, terminal.scatter(part)))
         joined = [
