@@ -1,5 +1,7 @@
 """Neural functional transformers: the battery of all encoders, traced architectures, axes in fixed order."""
 
+import copy
+
 import pytest
 import torch
 from described_modules import MODULES
@@ -52,6 +54,23 @@ def test_autocast(spec: WeightSpec) -> None:
         half = encoder(weights)
         half = WeightFeatures(dict(half.tensors), dict(half.nodes))
     assert largest_difference(half, encoder(weights)) < 0.2
+
+
+def test_checkpointing_saves_memory() -> None:
+    """The same gradients, from fewer numbers that are kept for the backward pass."""
+    plain = small(CNN)
+    twin = copy.deepcopy(plain)
+    twin.checkpoint = True
+    kept = []
+    for encoder in (plain, twin):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept[-1].append(t.numel()) or t, lambda t: t):
+            kept.append([])
+            nodes = encoder(random_weights(CNN, 2, torch.Generator().manual_seed(0))).nodes
+        sum(value.square().sum() for value in nodes.values()).backward()
+    for one, other in zip(plain.parameters(), twin.parameters(), strict=True):
+        assert (one.grad is None) == (other.grad is None)
+        assert one.grad is None or torch.equal(one.grad, other.grad)
+    assert sum(kept[1]) < 0.5 * sum(kept[0])
 
 
 def test_refused() -> None:

@@ -1,5 +1,7 @@
 """Universal neural functionals: the battery of all encoders, traced architectures, axes in fixed order."""
 
+import copy
+
 import pytest
 import torch
 from described_modules import MODULES
@@ -70,6 +72,23 @@ def test_maps_start_near_the_identity() -> None:
     features = encoder(random_weights(spec, 1, dtype=torch.float32)).tensors["layers.1.weight"][0]
     assert features.isfinite().all() and features.abs().max() < 1e4
     assert (features - features.mean((0, 1))).square().mean() > 0.1 * features.square().mean()
+
+
+def test_checkpointing_saves_memory() -> None:
+    """The same gradients, from fewer numbers that are kept for the backward pass."""
+    plain = small(CNN)
+    twin = copy.deepcopy(plain)
+    twin.checkpoint = True
+    kept = []
+    for encoder in (plain, twin):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept[-1].append(t.numel()) or t, lambda t: t):
+            kept.append([])
+            nodes = encoder(random_weights(CNN, 2, torch.Generator().manual_seed(0))).nodes
+        sum(value.square().sum() for value in nodes.values()).backward()
+    for one, other in zip(plain.parameters(), twin.parameters(), strict=True):
+        assert (one.grad is None) == (other.grad is None)
+        assert one.grad is None or torch.equal(one.grad, other.grad)
+    assert sum(kept[1]) < 0.5 * sum(kept[0])
 
 
 def test_refused() -> None:

@@ -1,6 +1,7 @@
 """The neural functional transformer: attention among the rows and columns of weight matrices."""
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,7 @@ class NFT(StateEncoder):
         layers: number of layers.
         heads: number of attention heads; divides ``channels``.
         frequencies: Gaussian Fourier frequencies for every weight.
+        checkpoint: compute every layer again in the backward pass: the same results, slower, in less memory.
 
     Raises:
         SpecError: a block carries one axis more than 4 times.
@@ -40,9 +42,16 @@ class NFT(StateEncoder):
     """
 
     def __init__(
-        self, spec: WeightSpec, channels: int = 32, layers: int = 4, *, heads: int = 4, frequencies: int = 16
+        self,
+        spec: WeightSpec,
+        channels: int = 32,
+        layers: int = 4,
+        *,
+        heads: int = 4,
+        frequencies: int = 16,
+        checkpoint: bool = False,
     ) -> None:
-        super().__init__(spec, channels, frequencies, ordered=0)
+        super().__init__(spec, channels, frequencies, ordered=0, checkpoint=checkpoint)
         if layers < 0:
             raise ValueError(f"a neural functional transformer needs at least 0 layers, got layers={layers}.")
         tensors = [tensor.axes for tensor in self.layout.inputs]
@@ -56,8 +65,12 @@ class NFT(StateEncoder):
         """Attention among all states, which are laid side by side: ``(B, *permuted, C)`` to the same."""
         counts = [math.prod(state.shape[1:-1]) for state in states]
         flat = [state.reshape(len(state), n, -1) for state, n in zip(states, counts, strict=True)]
-        joined = torch.cat(flat, dim=1)
+        joined = [torch.cat(flat, dim=1)]
         for layer in self.layers:
-            joined = layer(joined)
-        parts = self.norm(joined).split(counts, dim=1)
+            joined = self.step(partial(_single, layer), joined)
+        parts = self.norm(joined[0]).split(counts, dim=1)
         return [part.reshape(state.shape) for part, state in zip(parts, states, strict=True)]
+
+
+def _single(layer: nn.Module, states: list[Tensor]) -> list[Tensor]:
+    return [layer(states[0])]

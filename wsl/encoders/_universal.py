@@ -1,5 +1,7 @@
 """Universal neural functionals: deep networks of all equivariant linear maps, for any architecture."""
 
+from functools import partial
+
 from torch import Tensor, nn
 
 from wsl.encoders._states import StateEncoder
@@ -34,6 +36,7 @@ class UniversalNeuralFunctional(StateEncoder):
         layers: number of layers, with a ReLU after each.
         frequencies: Gaussian Fourier frequencies for every weight.
         ordered: largest size of an axis, not a hidden one, whose indices have maps of their own.
+        checkpoint: compute every layer again in the backward pass: the same results, slower, in less memory.
 
     Raises:
         SpecError: a block carries one axis more than 4 times.
@@ -52,8 +55,9 @@ class UniversalNeuralFunctional(StateEncoder):
         *,
         frequencies: int = 16,
         ordered: int = 4,
+        checkpoint: bool = False,
     ) -> None:
-        super().__init__(spec, channels, frequencies, ordered)
+        super().__init__(spec, channels, frequencies, ordered, checkpoint)
         if layers < 0 or ordered < 0:
             raise ValueError(f"layers and ordered are at least 0, got layers={layers}, ordered={ordered}.")
         tensors, sizes, families = self.layout.inputs, self.layout.sizes, self.layout.families
@@ -67,5 +71,9 @@ class UniversalNeuralFunctional(StateEncoder):
     def update(self, states: list[Tensor]) -> list[Tensor]:
         """All layers, with a ReLU after each."""
         for layer in self.layers:
-            states = [state.relu() for state in layer(states)]
+            states = self.step(partial(_rectified, layer), states)
         return states
+
+
+def _rectified(layer: nn.Module, states: list[Tensor]) -> list[Tensor]:
+    return [state.relu() for state in layer(states)]
