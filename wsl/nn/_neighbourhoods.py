@@ -73,14 +73,18 @@ class _Summary(torch.autograd.Function):
         count = math.prod(messages.shape[d] for d in ctx.dims)
         for_mean, for_variance, for_lowest, for_highest = (_unsqueeze(grad, ctx.dims) for grad in grads)
         slope = for_variance * (2 / count)
+        extremes = ((for_lowest, lowest), (for_highest, highest))
         if torch.is_grad_enabled():  # the gradients will be differentiated, so the mean depends on messages
-            mean = messages.mean(ctx.dims, keepdim=True)
+            total = for_mean / count + (messages - messages.mean(ctx.dims, keepdim=True)) * slope
+            for grad, extreme in extremes:
+                reached = (messages == extreme).to(messages)
+                total = total + reached * (grad / reached.sum(ctx.dims, keepdim=True))
+            return total, None
         total = torch.addcmul(for_mean / count - mean * slope, messages, slope)
-        for grad, extreme in ((for_lowest, lowest), (for_highest, highest)):
-            with torch.no_grad():
-                reached = torch.eq(messages, extreme, out=torch.empty_like(messages))
-                ties = reached.sum(ctx.dims, keepdim=True)
-            total = torch.addcmul(total, reached, grad / ties)
+        reached = torch.empty_like(messages)
+        for grad, extreme in extremes:
+            torch.eq(messages, extreme, out=reached)
+            total.addcmul_(reached, grad / reached.sum(ctx.dims, keepdim=True))
         return total, None
 
 

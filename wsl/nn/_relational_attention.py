@@ -59,8 +59,8 @@ class RelationalEdgeUpdate(EdgeStep):
 class RelationalMessages(EdgeStep):
     """Attention of every node over the edges of one connection, with queries, keys and values of edges.
 
-    With ``i`` the node, ``j`` another one on an edge; ``a``, ``b``, ``V'`` and ``V"`` are those of the direction,
-    along or against the edge::
+    With ``i`` the node and ``j`` another one on an edge; ``a``, ``b``, ``V'`` and ``V"`` are those of the
+    direction, along or against the edge::
 
         q_ij = Q h_i + Q' e_ij + a      k_ij = K h_j + K' e_ij + b      v_ij = (V h_j) * (V' e_ij) + V" e_ij
         o_i  = sum_j softmax_j(q_ij k_ij / sqrt(d)) v_ij                              in each head
