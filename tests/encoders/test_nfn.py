@@ -1,4 +1,4 @@
-"""Neural functional networks: the battery of all encoders on feedforward networks; encodings; sizes."""
+"""Neural functional networks: the battery for NP, and of both kinds encodings, sizes, degenerate cases."""
 
 import pytest
 import torch
@@ -17,17 +17,10 @@ from wsl.testing import assert_equivariant, random_weights
 BOTH = pytest.mark.parametrize("family", [NFNHNP, NFNNP])
 
 
-class ChainSuite(EncoderSuite):
+class TestNFNNP(EncoderSuite):
     kinds = ("mlp", "cnn", "depthwise", "fixed", "low_rank")
     takes = (MLP, CNN, TOPOLOGIES["tied"])
 
-
-class TestNFNHNP(ChainSuite):
-    def make(self, spec: WeightSpec) -> NFNHNP:
-        return NFNHNP(spec, channels=6, layers=2, frequencies=3)
-
-
-class TestNFNNP(ChainSuite):
     def make(self, spec: WeightSpec) -> NFNNP:
         return NFNNP(spec, channels=6, layers=2, frequencies=3)
 
