@@ -78,3 +78,14 @@ def test_refused() -> None:
         NFT(MLP, layers=-1)
     with pytest.raises(ValueError, match="heads=5"):
         NFT(MLP, heads=5)
+
+
+@pytest.mark.slow
+def test_compiles() -> None:
+    encoder, weights = small(MLP), random_weights(MLP, 2)
+
+    def total(weights: dict[str, torch.Tensor]) -> torch.Tensor:
+        features = encoder(weights)
+        return sum(part.sum() for parts in features for part in parts.values())
+
+    torch.testing.assert_close(torch.compile(total)(weights), total(weights))
