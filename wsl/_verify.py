@@ -78,7 +78,8 @@ def verify(
     module itself is not touched. Moves everything at once, then each hidden axis alone (by a cycle through
     all its neurons and by a swap of two: together they generate all permutations), then each scaling alone. A
     family is moved everywhere, each member by its own permutation, and at one combination of indices alone.
-    Then the teeth: each axis is moved in one block of one tensor only, which has to change the output.
+    Then the teeth: each axis is moved in one block of one tensor only, which should change the output; where
+    it does not, the check says nothing about that block, and the report lists it as dull.
 
     Args:
         example_inputs: a tensor, or a tuple of positional inputs; or a list of such examples.

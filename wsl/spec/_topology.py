@@ -21,7 +21,8 @@ class NodeSet:
         name: identifier, unique within a specification; may equal the name of an axis.
         axes: names of the axes, outermost first; nodes are numbered row-major, and ``()`` is one node. An
             axis that occurs twice has two indices.
-        activation: the non-linearity after which, or ``None`` without which, the nodes are read.
+        activation: the non-linearity after which, or ``None`` without which, the nodes are read. Also names
+            another operator that makes them, as ``layer_norm``, or ``product`` of all that enters.
 
     Raises:
         SpecError: a name that is no identifier, or an activation that is not one word.
