@@ -73,10 +73,12 @@ class ScaleGMN(Encoder):
     Raises:
         ValueError: no channels, or a negative number of layers or frequencies.
 
-    Source: Kalogeropoulos et al. 2024 (arXiv:2406.10685), eqs. 10 to 18. Deviates: positive factors are
-    divided out of all weights at once instead of from the vectors in every layer, which keeps more than their
-    directions; invariant states of nodes beside the equivariant ones; Fourier features; the ReLU symmetrised
-    within one hidden layer; norms over the channels of one state.
+    Source: Kalogeropoulos et al. 2024 (arXiv:2406.10685): its scale invariant, scale equivariant and rescale
+    equivariant nets as messages, updates and readouts. Deviates: positive factors are divided out of all
+    weights at once instead of from the vectors in every layer, which keeps more than their directions;
+    invariant states of nodes beside the equivariant ones; Fourier features; functions of what flips are made
+    even by absolute values of linear maps; norms over the channels of one state. No probe features:
+    activations scale with their neurons.
     """
 
     bidirectional = False
