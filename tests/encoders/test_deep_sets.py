@@ -5,13 +5,14 @@ import torch
 from encoder_suite import CNN, MLP, largest_difference
 from full_suite import FullSuite
 from hypothesis import given, settings
-from known_topologies import WITH_HYPEREDGES
+from known_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from random_topologies import random_topologies
 from torch import Tensor
 
 from wsl.encoders import DeepSets
 from wsl.graph import graph_layout
 from wsl.nn import InvariantHead
+from wsl.nn._neurons import meet_ends
 from wsl.nn._positions import neuron_features
 from wsl.spec import WeightSpec
 from wsl.testing import assert_equivariant, random_weights
@@ -88,6 +89,20 @@ def test_description_equals_loops() -> None:
         update = description.weights_in(torch.cat(means, dim=1))
         rows.append(description.norm(start.nodes[:, i] + update))
     assert torch.allclose(description(layout, start).nodes, torch.stack(rows, dim=1), atol=1e-12)
+
+
+def test_a_weight_that_is_used_twice_meets_the_mean_of_its_ends() -> None:
+    spec = TOPOLOGIES["tied"]  # from x to h, and from h back to y
+    layout = graph_layout(spec)
+    block = next(block for block in layout.edges if block.key == "weight")
+    ends = (("h", True), ("x", False), ("y", True), ("h", False))
+    terms = {end: torch.randn(2, layout.sizes[end[0]], 6).double() for end in ends}
+    edges = torch.randn(2, 3, 4, 6).double()
+    at_h = terms["h", True] + terms["h", False]
+    at_x = terms["x", False] + terms["y", True]
+    expected = (edges + (at_h.unsqueeze(2) + at_x.unsqueeze(1)) / 2).relu()
+    found = meet_ends(block, edges, lambda end: terms[end.nodes, end.target])
+    assert torch.allclose(found, expected, atol=1e-12)
 
 
 def test_input_and_output_neurons_are_not_exchangeable() -> None:

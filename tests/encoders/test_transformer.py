@@ -88,6 +88,12 @@ def test_without_layers_features_are_local() -> None:
     assert (encoder(weights).nodes["x"] - encoder(changed).nodes["x"]).abs().max() > 1e-9
 
 
+def test_equal_weights_of_one_token_differ_by_their_place() -> None:
+    weights = {name: torch.ones(1, *tensor.shape).double() for name, tensor in MLP.tensors.items()}
+    row = _seeded(MLP)(weights).tensors["fc2.weight"][0, 0]
+    assert (row[0] - row[1]).abs().max() > 1e-3 and (row[1] - row[2]).abs().max() > 1e-3
+
+
 def test_padding_is_no_weight_of_zero() -> None:
     """One network with a zero weight where the other has none."""
     texts = [f"axes h: {n} hidden  x: 2 input\nfc.weight x h" for n in (3, 2)]
