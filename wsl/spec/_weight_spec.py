@@ -188,12 +188,12 @@ class WeightSpec:
             scaling:  c1 positive conv+1 bias+1 in[0]-1 in[1]-1   # factor ** power scales each block
             note:     f1 cumsum in layers.2           # why it is fixed
 
-        Brackets nest: ``(h1 (f1 + h2[h1]))`` holds, for each index of ``h1``, all of ``f1`` and then all of
-        ``h2``; its blocks are ``[0]`` along ``h1 f1`` and ``[1]`` along ``h1 h2``.
-
         Activations, ``nodes`` and ``edge:`` may be left out. ``rnn@0+1 rnn@1-1`` tells apart dimensions of a
         block that carries the axis twice; ``edge: x h w ends=st`` says what each dimension of the block
         indexes (``s`` source, ``t`` target, ``b`` both), where it is not stored as in ``Linear``.
+
+        Brackets nest: ``(h1 (f1 + h2[h1]))`` holds, for each index of ``h1``, all of ``f1`` and then all of
+        ``h2``; its blocks are ``[0]`` along ``h1 f1`` and ``[1]`` along ``h1 h2``.
 
         Raises:
             SpecError: the text is malformed, or what it says does not fit together; the message shows the
