@@ -179,6 +179,16 @@ class ScaleSuite(FullSuite):
         weights = random_weights(second, 2)
         assert largest_difference(other(weights), fresh(weights)) == 0
 
+    def test_checkpoints_change_nothing(self) -> None:
+        spec, found = scaled("mixed"), []
+        for checkpoint in (False, True):
+            torch.manual_seed(0)
+            encoder = type(self.seeded(spec))(spec, channels=6, layers=2, checkpoint=checkpoint).double()
+            weights = random_weights(spec, 2, torch.Generator().manual_seed(0))
+            torch.stack([part.square().sum() for part in encoder(weights).nodes.values()]).sum().backward()
+            found.append([p.grad for p in encoder.parameters() if p.grad is not None])
+        assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(*found, strict=True)) and found[0]
+
     def test_other_heads(self) -> None:
         spec = scaled("positive")
         encoder = self.seeded(spec).double()

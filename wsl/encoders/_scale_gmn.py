@@ -69,6 +69,7 @@ class ScaleGMN(Encoder):
         channels: width of all states, and of the output.
         layers: rounds of message passing; as many as the network has layers, or more, to see all signs.
         frequencies: Gaussian Fourier frequencies for every weight; odd ones where it changes sign.
+        checkpoint: compute messages again in the backward pass: slower, in a third of the memory.
 
     Raises:
         ValueError: no channels, or a negative number of layers or frequencies.
@@ -84,7 +85,13 @@ class ScaleGMN(Encoder):
     bidirectional = False
 
     def __init__(
-        self, spec: WeightSpec, channels: int = 128, layers: int = 4, *, frequencies: int = 16
+        self,
+        spec: WeightSpec,
+        channels: int = 128,
+        layers: int = 4,
+        *,
+        frequencies: int = 16,
+        checkpoint: bool = False,
     ) -> None:
         super().__init__(spec, channels)
         if layers < 0:
@@ -92,7 +99,9 @@ class ScaleGMN(Encoder):
         self.layout = graph_layout(spec)
         self.embedding = ScaleEmbedding(channels, frequencies)
         self.identity = nn.Parameter(torch.ones(channels))
-        self.layers = nn.ModuleList(ScaleMessagePassing(channels, self.bidirectional) for _ in range(layers))
+        self.layers = nn.ModuleList(
+            ScaleMessagePassing(channels, self.bidirectional, checkpoint) for _ in range(layers)
+        )
         self.invariants = ScaleInvariants(channels)
         self.ends = nn.Linear(channels, 2 * channels)
         self.edges = nn.Linear(channels, channels, bias=False)

@@ -60,12 +60,13 @@ class ScaleMessagePassing(nn.Module):
     Args:
         channels: width of all states.
         bidirectional: whether messages also go against the edges.
+        checkpoint: keep only states of edges for the gradient, as :func:`chunked` does.
     """
 
-    def __init__(self, channels: int, bidirectional: bool) -> None:
+    def __init__(self, channels: int, bidirectional: bool, checkpoint: bool = False) -> None:
         super().__init__()
         ways = 1 + int(bidirectional)
-        self.ways = ways
+        self.ways, self.checkpoint = ways, checkpoint
         self.invariants = ScaleInvariants(channels)
         self.ends = nn.Linear(channels, 2 * channels)
         self.values = nn.Linear(channels, ways * channels, bias=False)
@@ -121,7 +122,9 @@ class ScaleMessagePassing(nn.Module):
             ) -> tuple[Tensor, ...]:
                 return _step(connection, routes, flips, batched, parameters)
 
-            new[connection.key], *found = chunked(step, [edges[connection.key], *ends], shared)
+            new[connection.key], *found = chunked(
+                step, [edges[connection.key], *ends], shared, self.checkpoint
+            )
             messages = iter(found)
             for terminal, route in zip(connection.terminals, routes, strict=True):
                 at = (terminal.end.nodes, terminal.end.target)
