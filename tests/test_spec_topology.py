@@ -253,9 +253,9 @@ def test_the_story_of_an_axis():
 @pytest.mark.parametrize(
     ("tensor", "dim", "message"),
     [
-        ("v", 0, "the spec has no tensor 'v'; it has embed, qkv.weight"),
+        ("v", 0, "the spec has no tensor 'v'; it has, among others, embed, qkv.weight"),
         ("head", 2, "head has no dimension 2; its dimensions: 0 is y, 1 is h2"),
-        ("head", -1, "head has no dimension -1"),
+        ("head", -3, "head has no dimension -3"),
     ],
 )
 def test_stories_of_what_is_not_there(tensor, dim, message):

@@ -1,5 +1,7 @@
 """Proof by numbers that a specification holds: the group moves the weights, and the function stays."""
 
+import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -44,22 +46,20 @@ class VerifyReport:
     runs: int
 
     def __str__(self) -> str:
-        lines = [
-            f"function unchanged to {self.worst_error:.1e} (limit {TOLERANCE:.0e}) in {self.runs} runs",
-            f"  permuted   {', '.join(self.axes) or 'nothing'}",
-            f"  scaled     {', '.join(self.scalings) or 'nothing'}",
-        ]
+        counted = (f"{what} x{n}" if n > 1 else what for what, n in Counter(self.scalings).items())
         dull = ", ".join(f"{key} along {axis}" for key, axis in self.dull)
-        dull += (
-            "\n             (moved alone, these change nothing either: the check is blind to them)"
-            * bool(dull)
-        )
-        for title, found in (
-            ("dull", dull),
-            ("size 1", ", ".join(self.untested)),
-            ("not listed", ", ".join(self.unlisted)),
-        ):
-            lines += [f"  {title:10} {found}"] if found else []
+        found = {
+            "permuted": ", ".join(self.axes) or "nothing",
+            "scaled": ", ".join(counted) or "nothing",
+            "dull": dull,
+            "": "(moved alone, these change nothing either: the check is blind to them)" if dull else "",
+            "size 1": ", ".join(self.untested),
+            "not listed": ", ".join(self.unlisted),
+        }
+        lines = [f"function unchanged to {self.worst_error:.1e} (limit {TOLERANCE:.0e}) in {self.runs} runs"]
+        for title, text in found.items():
+            wrapped = textwrap.wrap(text, 97, break_long_words=False, break_on_hyphens=False)
+            lines += [f"  {title if i == 0 else '':10} {line}" for i, line in enumerate(wrapped)]
         return "\n".join(lines)
 
 

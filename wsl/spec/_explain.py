@@ -1,5 +1,6 @@
 """The story of one stored dimension, in words: for people who debug a specification."""
 
+import difflib
 import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -30,11 +31,13 @@ _SCALINGS = {
 def explain(spec: "WeightSpec", tensor: str, dim: int) -> str:
     """The text of :meth:`WeightSpec.explain`."""
     if tensor not in spec.tensors:
-        raise SpecError(f"the spec has no tensor {tensor!r}; it has {', '.join(spec.tensors)}.")
+        near = difflib.get_close_matches(tensor, spec.tensors, n=8, cutoff=0.4) or list(spec.tensors)[:8]
+        raise SpecError(f"the spec has no tensor {tensor!r}; it has, among others, {', '.join(near)}.")
     stored = spec.tensors[tensor]
-    if not 0 <= dim < len(stored.dims):
+    if not -len(stored.dims) <= dim < len(stored.dims):
         dims = ", ".join(f"{i} is {format_dim(d, spec.axes)}" for i, d in enumerate(stored.dims))
         raise SpecError(f"{tensor} has no dimension {dim!r}; its dimensions: {dims or 'none'}.")
+    dim %= len(stored.dims)
     lines = [f"dimension {dim} of {format_tensor(tensor, stored, spec.axes)}"]
     factors = list(factors_of(stored.dims[dim]))
     if len(factors) > 1:
