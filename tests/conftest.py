@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 # Read when numpy, torch, matplotlib and wandb are first imported, here or in child processes.
@@ -57,6 +58,13 @@ def _fixed_seeds() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _deterministic_algorithms() -> Iterator[None]:
+    """Trainers switch torch to deterministic algorithms, and leave it so."""
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 @pytest.hookimpl(tryfirst=True)
