@@ -194,3 +194,32 @@ def test_deep_networks_that_nearly_forget_their_input_are_not_dull():
     layers = [nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.LayerNorm(8)) for _ in range(36)]
     module, inputs = nn.Sequential(*layers, nn.Linear(8, 2)), torch.randn(4, 8)
     assert len(verify(module, trace(module, inputs), inputs).axes) == 36
+
+
+def test_names_of_one_tensor_are_scaled_alike():
+    module = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    module.twin = module[0]
+    text = """
+        axes  h1: 4 hidden relu positive  x: 3 input  y: 2 output
+        0.weight     h1 x
+        0.bias       h1
+        2.weight     y h1
+        2.bias       y
+        twin.weight  h1 x
+        twin.bias    h1
+        scaling: h1 positive 0.weight+1 0.bias+1 twin.weight+1 twin.bias+1 2.weight-1
+    """
+
+    class Once(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.add_module("0", module[0])
+            self.add_module("2", module[2])
+            self.twin = module[0]
+
+        def forward(self, x):
+            return self._modules["2"](torch.relu(self.twin(x)))
+
+    verify(Once(), WeightSpec.parse(text), torch.randn(5, 3))
+    with pytest.raises(SpecError, match=r"0\.weight and twin\.weight are one tensor in Once.*scales"):
+        verify(Once(), WeightSpec.parse(text.replace("twin.weight+1 ", "")), torch.randn(5, 3))

@@ -193,9 +193,24 @@ def _matching_state(subject: RandomisedModule, spec: WeightSpec, owner: str) -> 
             raise SpecError(
                 f"{twin} and {name} are one tensor in {owner}, but the spec gives them different axes."
             )
+        if _powers(spec, twin) != _powers(spec, name):
+            raise SpecError(
+                f"{twin} and {name} are one tensor in {owner}, but the spec scales them differently."
+            )
     state = {name: subject.state[subject.canonical[name]] for name in spec.tensors}
     spec.check_weights(state, batched=False)
     return {name: tensor.unsqueeze(0) for name, tensor in state.items()}
+
+
+def _powers(spec: WeightSpec, tensor: str) -> set[tuple[int, str, int | None, int]]:
+    """How every scaling acts on the blocks of one tensor."""
+    keys = {ref.key: ref.key.removeprefix(tensor) for ref in spec.blocks if ref.tensor == tensor}
+    return {
+        (index, keys[key], dim, power)
+        for index, scaling in enumerate(spec.scalings)
+        for key, power, dim in scaling.exponents
+        if key in keys
+    }
 
 
 def _dull_places(trial: _Trial, generator: torch.Generator) -> Iterator[Place]:
