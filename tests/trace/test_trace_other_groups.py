@@ -1,9 +1,12 @@
 """Groups that differ in one place from those found in the tables of architectures change the functions."""
 
+import re
+
 import pytest
 from architectures import KNOWN
+from torch import nn
 
-from wsl import SpecError, SymmetryError, trace, verify
+from wsl import SpecError, SymmetryError, WeightSpec, trace, verify
 from wsl.testing import mutations
 
 QUICK = (
@@ -39,10 +42,19 @@ def refuse_others(name: str) -> int:
     count = 0
     for what, wrong in mutations(trace(module, example)):
         count += 1
-        with pytest.raises((SymmetryError, SpecError), match="changes|dull|are one tensor|not reproducible"):
-            verify(module, wrong, example)
+        # Where a rectifier is off for the few neurons that a draw moves, that draw shows nothing.
+        if not any(_is_refused(module, wrong, example, seed) for seed in range(5)):
             pytest.fail(f"passed although {what}")
     return count
+
+
+def _is_refused(module: nn.Module, spec: WeightSpec, example: object, seed: int) -> bool:
+    try:
+        verify(module, spec, example, seed=seed)
+    except (SymmetryError, SpecError) as err:
+        assert re.search("changes|dull|are one tensor|not reproducible", str(err))
+        return True
+    return False
 
 
 @pytest.mark.parametrize("name", QUICK)
