@@ -15,7 +15,6 @@ from torch.optim.lr_scheduler import LRScheduler
 import wsl
 from wsl.data import BaseDataModule, WeightLoader, WeightStatistics
 from wsl.encoders import Encoder
-from wsl.models import coordinate_grid
 from wsl.nn import ProbedModule
 from wsl.spec import WeightSpec
 from wsl.tasks.factories import Recipe, TaskError, describe, import_path, plain
@@ -222,7 +221,7 @@ class BaseTask(pl.LightningModule):
                 f"probes is {self.probes}, but the zoo does not say on which coordinates its networks run.\n"
                 "  Set model.probes to 0; probe features need a zoo of INRs."
             )
-        return kind.probe_features(definition.build(), spec, coordinate_grid(definition.grid), self.probes)
+        return kind.probe_features(definition.build(), spec, definition.points(), self.probes)
 
     def _check_record(self, record: dict[str, Any], source: str) -> None:
         for key in ("spec", "outputs"):

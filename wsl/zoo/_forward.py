@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from wsl.models import coordinate_grid
 from wsl.zoo._errors import ZooError
 from wsl.zoo._json import dump_json, load_json
 
 # A zoo file is data: it may name a class of these modules, and nothing else, to be imported and called.
 ALLOWED_MODULES = ("wsl.models",)
+UNKNOWN = "unknown:unknown"
+# Entries that a file holds only where they differ from their defaults.
+_OPTIONAL = {"column_first": False}
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,13 @@ class ForwardDefinition:
     ``signal = module(grid coordinates) * output_scale + output_offset``, see :func:`wsl.zoo.render`.
 
     Args:
-        factory: ``"module:Class"``, e.g. ``"wsl.models:Siren"``.
+        factory: ``"module:Class"``, e.g. ``"wsl.models:Siren"``; ``UNKNOWN`` if the source did not say it.
         arguments: keyword arguments of the class; JSON values only.
         grid: ``(H, W)`` of the coordinate grid that an INR is run on; ``None`` for other networks.
-        output_offset, output_scale: from the module's output to the signal in [0, 1].
+        output_offset, output_scale: from the module's output to the signal in [0, 1]; a number, or one for
+            each channel.
         channels: output channels of the signal.
+        column_first: whether the network's first coordinate runs along the columns of the grid.
 
     Raises:
         ZooError: a value that cannot be stored.
@@ -37,9 +43,10 @@ class ForwardDefinition:
     factory: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[int, ...] | None = None
-    output_offset: float = 0.0
-    output_scale: float = 1.0
+    output_offset: float | tuple[float, ...] = 0.0
+    output_scale: float | tuple[float, ...] = 1.0
     channels: int = 1
+    column_first: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.factory, str) or not re.fullmatch(r"[\w.]+:\w+", self.factory):
@@ -58,14 +65,15 @@ class ForwardDefinition:
                     f"The forward definition's grid is {self.grid!r}, expected sizes such as (28, 28)."
                 )
             object.__setattr__(self, "grid", tuple(self.grid))
-        for name in ("output_offset", "output_scale"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise ZooError(f"The forward definition's {name} is {value!r}, expected a finite number.")
-            object.__setattr__(self, name, float(value))
         if not _is_size(self.channels):
             raise ZooError(
                 f"The forward definition's channels are {self.channels!r}, expected a positive integer."
+            )
+        for name in ("output_offset", "output_scale"):
+            object.__setattr__(self, name, _per_channel(name, getattr(self, name), self.channels))
+        if not isinstance(self.column_first, bool):
+            raise ZooError(
+                f"The forward definition's column_first is {self.column_first!r}, expected a bool."
             )
 
     @property
@@ -74,54 +82,101 @@ class ForwardDefinition:
         return self.factory.partition(":")[0] in ALLOWED_MODULES
 
     def build(self) -> nn.Module:
-        """A new module, with its own initial parameters; leaves torch's random state as it is.
+        """A new module in evaluation mode, with its own initial parameters; torch's random state stays.
 
         Raises:
-            ZooError: the factory is outside ``wsl.models`` (a file must not choose which code runs), does not
-                exist there, or refuses the arguments.
+            ZooError: the factory is unknown, outside ``wsl.models`` (a file must not choose which code runs),
+                does not exist there, or refuses the arguments.
         """
         module_name, _, class_name = self.factory.partition(":")
+        if self.factory == UNKNOWN:
+            raise ZooError(
+                "This zoo does not say how its networks run: the files that it was imported from did not. "
+                "Import it again and name their module: python -m wsl zoo import --help says how."
+            )
         if not self.is_allowed:
             raise ZooError(
                 f"This zoo's networks are built by {self.factory}, and a zoo file may only name classes of "
                 f"{', '.join(ALLOWED_MODULES)}: opening a file must not choose which code runs. "
                 "If you trust that code, import it yourself and pass the module explicitly."
             )
-        cls = getattr(importlib.import_module(module_name), class_name, None)
-        if not (isinstance(cls, type) and issubclass(cls, nn.Module) and cls.__module__ == module_name):
+        module = importlib.import_module(module_name)
+        cls = getattr(module, class_name, None) if class_name in module.__all__ else None
+        if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
             raise ZooError(
                 f"This zoo's networks are built by {self.factory}, but {module_name} has no such module. "
                 "The file may come from another version of wsl; otherwise pass the module explicitly."
             )
         try:
             with torch.random.fork_rng(devices=[]):
-                return cls(**self.arguments)
+                return cls(**self.arguments).eval()
         except Exception as err:  # whatever a constructor raises on arguments that come from a file
             raise ZooError(
                 f"{self.factory} does not accept this zoo's arguments {dict(self.arguments)}: {err}."
             ) from err
 
+    def points(self) -> Tensor:
+        """Coordinates of the grid's pixels in the order of the network's inputs: ``(prod(grid), len(grid))``.
+
+        Raises:
+            ZooError: there is no grid, so the networks are no INRs.
+        """
+        if self.grid is None:
+            raise ZooError(
+                "This zoo has no coordinate grid: its networks are no INRs and cannot be rendered."
+            )
+        points = coordinate_grid(self.grid)
+        return points.flip(-1) if self.column_first else points
+
+    def signal(self, outputs: Tensor) -> Tensor:
+        """From a module's outputs ``(..., channels)`` to the signal of the same shape; not clipped."""
+        scale, offset = (
+            torch.tensor(value, dtype=outputs.dtype) if isinstance(value, tuple) else value
+            for value in (self.output_scale, self.output_offset)
+        )
+        return outputs * scale + offset
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that is stored."""
-        return {
+        stored = {
             "factory": self.factory,
             "arguments": dict(self.arguments),
             "grid": None if self.grid is None else list(self.grid),
-            "output_offset": self.output_offset,
-            "output_scale": self.output_scale,
+            "output_offset": _as_json(self.output_offset),
+            "output_scale": _as_json(self.output_scale),
             "channels": self.channels,
+            "column_first": self.column_first,
+        }
+        return {
+            name: value for name, value in stored.items() if name not in _OPTIONAL or value != _OPTIONAL[name]
         }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> "ForwardDefinition":
         """Inverse of :meth:`to_dict`; raises ZooError for missing, unknown or malformed entries."""
         expected = set(cls.__dataclass_fields__)
-        if set(value) != expected:
+        if set(value) | set(_OPTIONAL) != expected:
             raise ZooError(
                 f"The forward definition has the entries {sorted(value)}, expected {sorted(expected)}. "
                 "The file is damaged or was written by another version of wsl."
             )
         return cls(**value)
+
+
+def _per_channel(name: str, value: Any, channels: int) -> float | tuple[float, ...]:
+    """One finite number, or a tuple of one for each channel."""
+    numbers = list(value) if isinstance(value, list | tuple) else [value]
+    fine = all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in numbers)
+    if not fine or (isinstance(value, list | tuple) and len(numbers) != channels):
+        raise ZooError(
+            f"The forward definition's {name} is {value!r}, expected a finite number, or one for each of "
+            f"{channels} channels."
+        )
+    return tuple(map(float, numbers)) if isinstance(value, list | tuple) else float(value)
+
+
+def _as_json(value: float | tuple[float, ...]) -> float | list[float]:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _is_size(value: Any) -> bool:

@@ -150,7 +150,7 @@ def _fit_rows(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Weights, by ``names``, and metadata of some rows, fitted in stacks of a fixed size."""
     images, channels = plan.images, plan.images.channels
-    definition = plan.architecture.forward_definition(images.grid, channels)
+    scale = plan.architecture.output_scale
     stack = plan.architecture.stack(channels)
     size = max(1, _STACK_VALUES // (max(stack.widths) * images.grid[0] * images.grid[1]))
     fitted: list[Tensor] = []
@@ -161,14 +161,14 @@ def _fit_rows(
         numbers = np.array(rows[start : start + size])
         view, image = np.divmod(numbers, len(images))
         seeds = np.array([plan.seed_of(int(i), int(v)) for i, v in zip(image, view, strict=True)])
-        wanted = (images.signals(image) - definition.output_offset) / definition.output_scale
+        wanted = (images.signals(image) - plan.architecture.output_offset) / scale
         initial = plan.architecture.initial_rows(seeds.tolist(), channels)
-        fit = fit_networks(stack, initial, wanted, plan.recipe, output_scale=definition.output_scale)
+        fit = fit_networks(stack, initial, wanted, plan.recipe, output_scale=scale)
         quality = {}
         for column, phase in (("psnr", (0, 0)), ("psnr_offgrid", (1, 1))):
             outputs = stack.outputs(fit.rows, phase_axes(images.grid, phase))
             errors = (outputs - phase_values(wanted, phase)).square().mean((1, 2))
-            quality[column] = psnr(errors * definition.output_scale**2).numpy()
+            quality[column] = psnr(errors * scale**2).numpy()
         found = {"image": image, "view": view, "seed": seeds, "steps": fit.steps.numpy(), **quality}
         if images.labels is not None:
             found["label"] = images.labels[image]

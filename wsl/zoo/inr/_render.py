@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from wsl.models import coordinate_grid
 from wsl.zoo._errors import ZooError
 from wsl.zoo._store import Rows, Zoo
 
@@ -29,7 +28,7 @@ def render(zoo: Zoo, rows: Rows = None, *, batch: int = 256) -> Tensor:
     if batch < 1:
         raise ZooError(f"batch is {batch}, expected at least 1.")
     module = forward.build()
-    points = coordinate_grid(forward.grid)
+    points = forward.points()
 
     def run(weights: dict[str, Tensor]) -> Tensor:
         output: Tensor = functional_call(module, weights, (points,))
@@ -43,5 +42,5 @@ def render(zoo: Zoo, rows: Rows = None, *, batch: int = 256) -> Tensor:
     ]
     with torch.no_grad():
         outputs = torch.cat(images) if images else torch.empty(0, len(points), forward.channels)
-        signals = (outputs * forward.output_scale + forward.output_offset).clamp(0, 1)
+        signals = forward.signal(outputs).clamp(0, 1)
     return signals.reshape(count, *forward.grid, *([forward.channels] if forward.channels > 1 else []))
