@@ -10,7 +10,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from wsl.spec import WeightSpec
-from wsl.zoo import ForwardDefinition, ShardedBuild, Split, Zoo, split_by_model
+from wsl.zoo import Architecture, ForwardDefinition, ShardedBuild, Split, Zoo, split_by_model
+from wsl.zoo._columns import as_columns
+from wsl.zoo._layout import Tables, hash_rows
+from wsl.zoo._writer import write_zoo
 
 SPEC = WeightSpec.parse(
     """
@@ -87,3 +90,49 @@ class ZooRows(Dataset[Tensor]):
 
     def __getitem__(self, row: int) -> Tensor:
         return flat(self.zoo.weights([row]))[0]
+
+
+OTHER = Architecture(
+    "wide",
+    WeightSpec.parse(
+        """
+axes   h1: 7 hidden sin sign   x: 2 input   y: 1 output
+layers.0.weight   h1 x
+layers.0.bias     h1
+layers.1.weight   y h1
+layers.1.bias     y
+scaling:  h1 sign layers.0.weight+1 layers.0.bias+1 layers.1.weight+1
+"""
+    ),
+    ForwardDefinition("wsl.models:Siren", {"hidden": [7], "w0": 20.0}, grid=(4, 3), output_offset=0.5),
+)
+
+
+def mixed_matrices(rows: int) -> dict[str, np.ndarray]:
+    """Weights of a zoo in which every third row is of the wider architecture."""
+    generator = np.random.default_rng(5)
+    wide = np.arange(rows) % 3 == 2
+    return {
+        "small": generator.normal(size=((~wide).sum(), 21)).astype(np.float32),
+        "wide": generator.normal(size=(wide.sum(), 29)).astype(np.float32),
+    }
+
+
+def mixed_zoo(out: Path, rows: int = 16) -> Zoo:
+    """A zoo of two architectures with the columns and splits of the small zoo."""
+    matrices = mixed_matrices(rows)
+    numbers = (np.arange(rows) % 3 == 2).astype(np.int32)
+    hashes = np.empty((rows, 16), dtype=np.uint8)
+    for number, matrix in enumerate(matrices.values()):
+        hashes[numbers == number] = hash_rows(matrix)
+    tables = Tables(
+        architectures=(Architecture("small", SPEC, FORWARD), OTHER),
+        numbers=numbers,
+        provenance=PROVENANCE,
+        dtype="float32",
+        columns=as_columns(row_metadata(range(rows)), rows),
+        splits=image_splits(rows),
+        hashes=hashes,
+    )
+    write_zoo(out, tables, [[matrix] for matrix in matrices.values()])
+    return Zoo.open(out)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from small_zoos import build_zoo
 
 from wsl.zoo import Zoo, ZooError, verify_zoo
-from wsl.zoo._reader import read_content
 
 ARCHITECTURE = "architectures/0"
 
@@ -78,7 +77,7 @@ def test_damaged_anywhere(zoo: Zoo, scratch: Path, data: st.DataObject) -> None:
 
 def test_verify_names_damaged_rows(zoo: Zoo, scratch: Path) -> None:
     content = bytearray(zoo.path.read_bytes())
-    start, (_, width) = read_content(zoo.path).offset, read_content(zoo.path).shape
+    ((start, (_, width)),) = zoo.stored
     for row, value in ((3, 0), (3, 7), (11, width - 1)):
         content[start + 4 * (row * width + value)] ^= 0x10
     scratch.write_bytes(content)
@@ -157,12 +156,17 @@ def linked(architecture: Any) -> None:
 
 
 def soft(architecture: Any) -> None:
-    architecture["columns/other"] = h5py.SoftLink("/provenance")
+    architecture.file["columns/other"] = h5py.SoftLink("/provenance")
 
 
 def unallocated(architecture: Any) -> None:
     del architecture["weights"]
     architecture.create_dataset("weights", (1 << 40, 21), "<f4")
+
+
+def another_architecture(architecture: Any) -> None:
+    architecture.parent.copy("0", "1")
+    replaced(architecture.parent["1"], "name", text("other"))
 
 
 def parameters(architecture: Any) -> None:
@@ -183,10 +187,23 @@ def split(name: str, indices: Any, recipe: str = "{}") -> Callable[[Any], None]:
 
 
 HOSTILE: dict[str, tuple[Callable[[Any], None], str]] = {
-    "newer version": (lambda a: a.file.attrs.modify("format_version", np.int64(2)), "Upgrade wsl"),
+    "newer version": (lambda a: a.file.attrs.modify("format_version", np.int64(3)), "Upgrade wsl"),
+    "older version": (
+        lambda a: a.file.attrs.modify("format_version", np.int64(1)),
+        "zoo format 1, and this version of wsl reads format 2. Build it again",
+    ),
     "version of text": (lambda a: a.file.attrs.create("format_version", "two"), "format version"),
     "version zero": (lambda a: a.file.attrs.modify("format_version", np.int64(0)), "format version"),
-    "two architectures": (lambda a: a.parent.create_group("1"), "reads exactly one"),
+    "an empty architecture": (lambda a: a.parent.create_group("1"), "it has no /architectures/1/spec"),
+    "an architecture without a number": (lambda a: a.parent.create_group("x"), "without a gap"),
+    "an architecture twice": (lambda a: a.parent.copy("0", "1"), "expected distinct names"),
+    "an architecture without rows": (another_architecture, "weights are stored for [16, 16]"),
+    "rows of no architecture": (
+        lambda a: replaced(a.file, "architecture", np.arange(16, dtype="<i4")),
+        "name architectures 0 to 15, but it has 1",
+    ),
+    "architecture name": (lambda a: replaced(a, "name", text("a/b")), "cannot name an architecture"),
+    "architecture renamed": (lambda a: replaced(a, "name", text("Sirens")), "digest"),
     "no architectures": (lambda a: a.file.pop("architectures"), "it has no /architectures"),
     "spec is prose": (lambda a: replaced(a, "spec", text("a poem about axes")), "does not parse"),
     "spec is not text": (lambda a: replaced(a, "spec", np.arange(3)), "expected one text"),
@@ -225,18 +242,21 @@ HOSTILE: dict[str, tuple[Callable[[Any], None], str]] = {
         "expected float32 or float16",
     ),
     "weights too wide": (lambda a: replaced(a, "weights", np.zeros((16, 22), "<f4")), "rows have 22 values"),
-    "fewer rows": (lambda a: replaced(a, "weights", np.zeros((8, 21), "<f4")), "expected (8,)"),
+    "fewer rows": (lambda a: replaced(a, "weights", np.zeros((8, 21), "<f4")), "stored for [8]"),
     "a link to another file": (linked, "is a link"),
     "a link inside": (soft, "is a link"),
-    "a group as a column": (lambda a: a.create_group("columns/deep"), "expected a Dataset"),
+    "a group as a column": (lambda a: a.file.create_group("columns/deep"), "expected a Dataset"),
     "pickled column": (
-        lambda a: a["columns"].create_dataset("o", (16,), h5py.string_dtype()),
+        lambda a: a.file["columns"].create_dataset("o", (16,), h5py.string_dtype()),
         "damaged|no fixed size",
     ),
-    "complex column": (lambda a: a["columns"].create_dataset("c", data=np.zeros(16, complex)), "complex128"),
-    "extra column": (lambda a: a["columns"].create_dataset("e", data=np.zeros(16)), "digest"),
-    "hashes cut": (lambda a: replaced(a, "hashes", np.zeros((16, 8), "u1")), "hashes is uint8 (16, 8)"),
-    "hashes changed": (lambda a: replaced(a, "hashes", np.zeros((16, 16), "u1")), "digest"),
+    "complex column": (
+        lambda a: a.file["columns"].create_dataset("c", data=np.zeros(16, complex)),
+        "complex128",
+    ),
+    "extra column": (lambda a: a.file["columns"].create_dataset("e", data=np.zeros(16)), "digest"),
+    "hashes cut": (lambda a: replaced(a.file, "hashes", np.zeros((16, 8), "u1")), "hashes is uint8 (16, 8)"),
+    "hashes changed": (lambda a: replaced(a.file, "hashes", np.zeros((16, 16), "u1")), "digest"),
     "split outside": (split("val", [15, 16]), "expected distinct rows from 0 to 15"),
     "split below": (split("val", [-1]), "expected distinct rows from 0 to 15"),
     "split overlap": (split("extra", [0, 1, 2]), "must be disjoint"),

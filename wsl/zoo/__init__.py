@@ -2,9 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
+from wsl.zoo._architecture import Located, ZooArchitecture
 from wsl.zoo._build import ShardedBuild
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
+from wsl.zoo._layout import Architecture
+from wsl.zoo._metadata import Metadata
 from wsl.zoo._splits import Split, split_by_model
 from wsl.zoo._store import Zoo
 from wsl.zoo.verify import VerifyResult, verify_zoo, zoo_info
@@ -13,11 +16,15 @@ if TYPE_CHECKING:
     from wsl.zoo.inr import render
 
 __all__ = [
+    "Architecture",
     "ForwardDefinition",
+    "Located",
+    "Metadata",
     "ShardedBuild",
     "Split",
     "VerifyResult",
     "Zoo",
+    "ZooArchitecture",
     "ZooError",
     "render",
     "split_by_model",

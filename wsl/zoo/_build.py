@@ -15,7 +15,7 @@ from wsl.zoo._files import replace_file
 from wsl.zoo._folder import BuildFolder
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._json import dump_json, load_json
-from wsl.zoo._layout import STORED_DTYPES, Tables
+from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables
 from wsl.zoo._reader import read_content
 from wsl.zoo._shards import as_matrix, read_shard, read_shard_tables, shard_ranges, write_shard
 from wsl.zoo._splits import Split, check_splits
@@ -62,6 +62,7 @@ class ShardedBuild:
         _check_forward(spec, forward)
         self.out = Path(out).absolute()
         self._spec, self._forward, self._dtype = spec, forward, dtype
+        self._name = forward.factory.partition(":")[2]
         self._provenance = load_json("provenance", dump_json("provenance", dict(provenance)))
         self._ranges = shard_ranges(rows, shard_rows)
         recipe = {
@@ -141,7 +142,7 @@ class ShardedBuild:
         tables = self._tables(splits)
 
         def write(partial: Path) -> None:
-            write_zoo(partial, tables, self._blocks())
+            write_zoo(partial, tables, [self._blocks()])
             read_content(partial)  # it must read back before it gets its name
 
         replace_file(self.out, write, partial=self._folder.packed)
@@ -164,9 +165,8 @@ class ShardedBuild:
         parts = [read_shard_tables(self._folder.shard(shard)) for shard in range(len(self._ranges))]
         columns = {name: np.concatenate([part[0][name] for part in parts]) for name in parts[0][0]}
         tables = Tables(
-            spec=self._spec,
-            spec_text=str(self._spec),
-            forward=self._forward,
+            architectures=(Architecture(self._name, self._spec, self._forward),),
+            numbers=np.zeros(sum(map(len, self._ranges)), dtype=np.int32),
             provenance=self._provenance,
             dtype=self._dtype,
             columns=columns,

@@ -116,11 +116,11 @@ class BuildFolder:
             ) from err
         found = {
             "dtype": tables.dtype,
-            "forward": tables.forward.to_dict(),
+            "forward": tables.architectures[0].forward.to_dict(),
             "provenance": dict(tables.provenance),
             "rows": tables.rows,
             "shard_rows": self._recipe["shard_rows"],  # does not change the content, so it is not stored
-            "spec": tables.spec_text,
+            "spec": tables.architectures[0].spec_text,
         }
         self._check_same(found, self.out, "choose another out, or move that file away")
         return True

@@ -1,23 +1,28 @@
 """The content of a zoo file other than the weights, and its identity.
 
-One HDF5 file, format version 1::
+One HDF5 file, format version 2::
 
     /                              attributes format, format_version, digest
     /provenance                    JSON text
+    /columns/<name>                (rows,) int64, float64 or UTF-8
+    /hashes                        (rows, 16) uint8, blake2b of each row's stored bytes
+    /architecture                  (rows,) int32, the number of each row's architecture
     /splits/<name>                 (n,) int64 row numbers; attributes recipe (JSON), seed
-    /architectures/0/spec          text of the WeightSpec
-    /architectures/0/forward       JSON text of the ForwardDefinition
-    /architectures/0/parameters    table of name, shape, ndim, offset, size
-    /architectures/0/columns/<name>   (rows,) int64, float64 or UTF-8
-    /architectures/0/hashes        (rows, 16) uint8, blake2b of each row's stored bytes
-    /architectures/0/weights       (rows, P) little-endian float32 or float16
+    /architectures/<number>/name         text
+    /architectures/<number>/spec         text of the WeightSpec
+    /architectures/<number>/forward      JSON text of the ForwardDefinition
+    /architectures/<number>/parameters   table of name, shape, ndim, offset, size
+    /architectures/<number>/weights      (its rows, P) little-endian float32 or float16
 
-Every dataset is contiguous and uncompressed, so that its bytes lie at one offset of the file.
+Architectures are numbered from 0 on and each has a row. Their weights lie in the order of the rows: the i-th
+row of an architecture, among all rows, is row i of its ``weights``. All have the same stored type. Every
+dataset is contiguous and uncompressed, so that its bytes lie at one offset of the file.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -31,7 +36,7 @@ from wsl.zoo._json import dump_json
 from wsl.zoo._splits import Split
 
 FORMAT = "wsl-zoo"
-VERSION = 1
+VERSION = 2
 HASH_BYTES = 16
 STORED_DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
 
@@ -65,13 +70,32 @@ def row_length(parameters: tuple[Parameter, ...]) -> int:
     return parameters[-1].offset + parameters[-1].size
 
 
+@dataclass(frozen=True)
+class Architecture:
+    """What the networks of one architecture are and how they run, under a name that the zoo gives it."""
+
+    name: str
+    spec: WeightSpec
+    forward: ForwardDefinition
+
+    @cached_property
+    def spec_text(self) -> str:
+        return str(self.spec)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return parameter_table(self.spec)
+
+
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Everything in a zoo but its weights. Arrays are as :func:`as_columns` and :class:`Split` make them."""
+    """Everything in a zoo but its weights. Arrays are as :func:`as_columns` and :class:`Split` make them.
 
-    spec: WeightSpec
-    spec_text: str
-    forward: ForwardDefinition
+    ``numbers`` are ``(rows,)`` int32, the place of each row's architecture in ``architectures``.
+    """
+
+    architectures: tuple[Architecture, ...]
+    numbers: np.ndarray
     provenance: Mapping[str, Any]
     dtype: str
     columns: Mapping[str, np.ndarray]
@@ -82,6 +106,29 @@ class Tables:
     def rows(self) -> int:
         return len(self.hashes)
 
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Rows of each architecture."""
+        return tuple(np.bincount(self.numbers, minlength=len(self.architectures)).tolist())
+
+    @cached_property
+    def members(self) -> tuple[np.ndarray, ...]:
+        """For each architecture the ``(n,)`` int64 rows that it has, in their order."""
+        if len(self.architectures) == 1:
+            return (np.arange(self.rows),)
+        order = np.argsort(self.numbers, kind="stable")
+        return tuple(np.split(order, np.cumsum(self.counts)[:-1]))
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """``(rows,)`` int64, the place of each row among those of its architecture."""
+        if len(self.architectures) == 1:
+            return self.members[0]
+        places = np.empty(self.rows, dtype=np.int64)
+        for members in self.members:
+            places[members] = np.arange(len(members))
+        return places
+
 
 def hash_rows(rows: np.ndarray) -> np.ndarray:
     """16-byte blake2b of each row's bytes as stored: ``(n, P)`` float32 or float16 -> ``(n, 16)`` uint8."""
@@ -91,16 +138,19 @@ def hash_rows(rows: np.ndarray) -> np.ndarray:
 
 
 def fingerprint(tables: Tables) -> str:
-    """Identity of a zoo's content, 32 hex digits: spec, forward definition, row hashes, metadata and splits.
+    """Identity of a zoo's content, 32 hex digits: architectures, row hashes, metadata and splits.
 
     Provenance is left out: the same weights made by another package version are the same content.
     """
-    parts = [
-        ("spec", tables.spec_text.encode()),
-        ("forward", dump_json("forward definition", tables.forward.to_dict()).encode()),
-        ("dtype", tables.dtype.encode()),
-        ("hashes", tables.hashes.tobytes()),
-    ]
+    parts = [("dtype", tables.dtype.encode()), ("hashes", tables.hashes.tobytes())]
+    for architecture in tables.architectures:
+        forward = dump_json("forward definition", architecture.forward.to_dict())
+        parts += [
+            ("architecture", architecture.name.encode()),
+            ("spec", architecture.spec_text.encode()),
+            ("forward", forward.encode()),
+        ]
+    parts += [("numbers", tables.numbers.astype("<i4").tobytes())]
     for name in sorted(tables.columns):
         stored = encode_column(name, tables.columns[name])
         parts += [(f"column {name}", stored.dtype.str.encode()), ("values", stored.tobytes())]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wsl.spec import WeightSpec
-from wsl.zoo._columns import decode_column
+from wsl.zoo._columns import check_name, decode_column
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._json import load_json
@@ -17,26 +17,33 @@ from wsl.zoo._layout import (
     HASH_BYTES,
     STORED_DTYPES,
     VERSION,
+    Architecture,
     Parameter,
     Tables,
     digest,
-    parameter_table,
     row_length,
 )
+from wsl.zoo._map import FileStamp
 from wsl.zoo._splits import Split, check_splits
 from wsl.zoo._writer import parameter_records
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
-class Content(NamedTuple):
-    """A zoo file's tables and where its weights lie."""
+class Stored(NamedTuple):
+    """Where an architecture's weights lie in the file, and their ``(rows, P)``."""
 
-    tables: Tables
-    parameters: tuple[Parameter, ...]
-    digest: str
     offset: int
     shape: tuple[int, int]
+
+
+class Content(NamedTuple):
+    """A zoo file's tables, and where the weights of each architecture lie."""
+
+    tables: Tables
+    stored: tuple[Stored, ...]
+    digest: str
+    stamp: FileStamp
 
 
 def read_content(path: Path) -> Content:
@@ -49,8 +56,9 @@ def read_content(path: Path) -> Content:
     import h5py  # here, so that `import wsl` needs torch and numpy alone
 
     try:
+        stamp = FileStamp.of(path.stat())
         with h5py.File(path, "r") as file:
-            return _Reader(h5py, file, path.stat().st_size).content()
+            return _Reader(h5py, file, stamp).content()
     except ZooError as err:
         raise ZooError(f"{path}: {err}") from err.__cause__
     except Exception as err:  # h5py raises nearly every type on damaged metadata
@@ -92,47 +100,80 @@ def _check_file(path: Path) -> None:
 class _Reader:
     """Strict reading of one open file. Any other h5py exception than ZooError is wrapped by the caller."""
 
-    def __init__(self, h5py: Any, file: Any, file_size: int) -> None:
-        self.h5py, self.file, self.file_size = h5py, file, file_size
+    def __init__(self, h5py: Any, file: Any, stamp: FileStamp) -> None:
+        self.h5py, self.file, self.stamp = h5py, file, stamp
 
     def content(self) -> Content:
         self.check_format()
-        group = self.group(self.file, "architectures")
-        if sorted(group) != ["0"]:
-            raise ZooError(
-                f"it holds the architectures {sorted(group)}, and this version of wsl reads exactly one, '0'."
-            )
-        group = self.group(group, "0")
-        spec_text, provenance = (
-            self.text(group, "spec"),
-            load_json("provenance", self.text(self.file, "provenance")),
-        )
-        try:
-            spec = WeightSpec.parse(spec_text)
-        except ValueError as err:
-            raise ZooError(f"its weight-space specification does not parse: {err}") from err
-        dtype, offset, shape = self.weights(group)
-        self.check_parameters(group, spec, shape)
-        columns = self.columns(group, shape[0])
+        hashes, _ = self.dataset(self.file, "hashes")
+        rows = hashes.shape[0] if hashes.shape else 0
+        columns = self.columns(rows)
         splits = self.splits()
-        check_splits(splits, columns, shape[0])
+        check_splits(splits, columns, rows)
+        architectures, dtype, stored = self.architectures()
         tables = Tables(
-            spec=spec,
-            spec_text=spec_text,
-            forward=ForwardDefinition.from_dict(load_json("forward definition", self.text(group, "forward"))),
-            provenance=provenance,
+            architectures=architectures,
+            numbers=self.numbers(rows, [shape[0] for _, shape in stored]),
+            provenance=load_json("provenance", self.text(self.file, "provenance")),
             dtype=dtype,
             columns=columns,
             splits=splits,
-            hashes=self.hashes(group, shape[0]),
+            hashes=self.array(self.file, "hashes", "u1", (rows, HASH_BYTES)),
         )
-        stored = self.attribute(self.file, "digest")
-        if digest(tables) != stored:
+        written = self.attribute(self.file, "digest")
+        if digest(tables) != written:
             raise ZooError(
-                f"its tables are damaged: their digest is {digest(tables)}, but the file says {stored}. "
+                f"its tables are damaged: their digest is {digest(tables)}, but the file says {written}. "
                 "Copy it again from its source, or build it again."
             )
-        return Content(tables, parameter_table(spec), stored, offset, shape)
+        return Content(tables, tuple(stored), written, self.stamp)
+
+    def architectures(self) -> tuple[tuple[Architecture, ...], str, list[Stored]]:
+        parent = self.group(self.file, "architectures")
+        numbers = [str(number) for number in range(len(parent))]
+        if not numbers or set(parent) != set(numbers):
+            raise ZooError(
+                f"it numbers its architectures {sorted(parent)[:10]}, expected 0, 1, … without a gap."
+            )
+        found = [self.architecture(self.group(parent, number)) for number in numbers]
+        names, dtypes = [architecture.name for architecture, _, _ in found], {dtype for _, dtype, _ in found}
+        if len(set(names)) != len(names) or len(dtypes) > 1:
+            raise ZooError(
+                f"its architectures are named {names[:10]} and store {sorted(dtypes)}, expected distinct "
+                "names and one type. The file is damaged."
+            )
+        return (
+            tuple(architecture for architecture, _, _ in found),
+            dtypes.pop(),
+            [stored for _, _, stored in found],
+        )
+
+    def architecture(self, group: Any) -> tuple[Architecture, str, Stored]:
+        text = self.text(group, "spec")
+        try:
+            spec = WeightSpec.parse(text)
+        except ValueError as err:
+            raise ZooError(f"its weight-space specification does not parse: {err}") from err
+        name = self.text(group, "name")
+        check_name("architecture", name)
+        forward = ForwardDefinition.from_dict(load_json("forward definition", self.text(group, "forward")))
+        architecture = Architecture(name, spec, forward)
+        dtype, stored = self.weights(group)
+        self.check_parameters(group, architecture.parameters, stored.shape)
+        return architecture, dtype, stored
+
+    def numbers(self, rows: int, counts: list[int]) -> np.ndarray:
+        numbers = self.array(self.file, "architecture", "<i4", (rows,))
+        if numbers.min() < 0 or numbers.max() >= len(counts):
+            raise ZooError(
+                f"its rows name architectures {numbers.min()} to {numbers.max()}, but it has {len(counts)}."
+            )
+        named = np.bincount(numbers, minlength=len(counts)).tolist()
+        if named != counts:
+            raise ZooError(
+                f"its rows of each architecture are {named[:10]}, but weights are stored for {counts[:10]}."
+            )
+        return numbers.astype(np.int32)
 
     def check_format(self) -> None:
         if self.attribute(self.file, "format") != FORMAT:
@@ -145,9 +186,14 @@ class _Reader:
             raise ZooError(
                 f"its format version is {version!r}, expected a positive integer. The file is damaged."
             )
+        if version < VERSION:
+            raise ZooError(
+                f"it has zoo format {version}, and this version of wsl reads format {VERSION}. "
+                "Build it again with the command that made it."
+            )
         if version > VERSION:
             raise ZooError(
-                f"it has zoo format {version}, and this version of wsl reads up to format {VERSION}. "
+                f"it has zoo format {version}, and this version of wsl reads format {VERSION}. "
                 "Upgrade wsl to open it."
             )
 
@@ -182,9 +228,9 @@ class _Reader:
         offset, size = item.id.get_offset(), math.prod(item.shape) * item.dtype.itemsize
         if offset is None or size == 0 or item.dtype.hasobject:
             raise ZooError(f"{item.name} is empty or has no fixed size ({item.shape}, {item.dtype}).")
-        if offset + size > self.file_size or item.id.get_storage_size() != size:
+        if offset + size > self.stamp.size or item.id.get_storage_size() != size:
             raise ZooError(
-                f"{item.name} claims {size} bytes from {offset} on, but the file has {self.file_size}. "
+                f"{item.name} claims {size} bytes from {offset} on, but the file has {self.stamp.size}. "
                 "It is truncated or damaged: copy it again, or build it again."
             )
         return item, offset
@@ -204,17 +250,16 @@ class _Reader:
             raise ZooError(f"{item.name} is {item.dtype} {item.shape}, expected one text.")
         return bytes(item[()]).decode("utf-8")
 
-    def weights(self, group: Any) -> tuple[str, int, tuple[int, int]]:
+    def weights(self, group: Any) -> tuple[str, Stored]:
         item, offset = self.dataset(group, "weights")
         names = [name for name, dtype in STORED_DTYPES.items() if item.dtype == dtype]
         if not names or len(item.shape) != 2:
             raise ZooError(
                 f"{item.name} is {item.dtype} {item.shape}, expected float32 or float16 (rows, P)."
             )
-        return names[0], offset, item.shape
+        return names[0], Stored(offset, item.shape)
 
-    def check_parameters(self, group: Any, spec: WeightSpec, shape: tuple[int, int]) -> None:
-        expected = parameter_table(spec)
+    def check_parameters(self, group: Any, expected: tuple[Parameter, ...], shape: tuple[int, int]) -> None:
         records = parameter_records(expected)
         stored, _ = self.dataset(group, "parameters")
         if (
@@ -230,8 +275,8 @@ class _Reader:
                 f"its rows have {shape[1]} values, but its specification has {row_length(expected)}."
             )
 
-    def columns(self, group: Any, rows: int) -> dict[str, np.ndarray]:
-        group = self.group(group, "columns")
+    def columns(self, rows: int) -> dict[str, np.ndarray]:
+        group = self.group(self.file, "columns")
         columns = {}
         for name in sorted(group):
             item, _ = self.dataset(group, name)
@@ -248,6 +293,3 @@ class _Reader:
             recipe = load_json(f"recipe of split {name}", self.attribute(group[name], "recipe"))
             splits[name] = Split(indices, recipe, int(group[name].attrs["seed"]))
         return splits
-
-    def hashes(self, group: Any, rows: int) -> np.ndarray:
-        return self.array(group, "hashes", "u1", (rows, HASH_BYTES))

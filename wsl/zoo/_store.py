@@ -1,7 +1,8 @@
 """The zoo: a population of trained networks in one file, read through a memory map."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,13 +12,14 @@ import torch
 from torch import Tensor
 
 from wsl.spec import WeightSpec
+from wsl.zoo._architecture import Located, ZooArchitecture, locate
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
-from wsl.zoo._layout import STORED_DTYPES, Parameter, fingerprint
-from wsl.zoo._reader import Content, read_content
+from wsl.zoo._layout import Parameter, Tables, fingerprint
+from wsl.zoo._map import FileMap, Rows, select
+from wsl.zoo._metadata import Metadata
+from wsl.zoo._reader import Content, Stored, read_content
 from wsl.zoo._splits import Split
-
-Rows = Sequence[int] | np.ndarray | Tensor | slice | None
 
 
 class Zoo:
@@ -25,6 +27,9 @@ class Zoo:
 
     Holds no file handle: the tables are in memory, the weights behind a memory map. Pickles as its path and
     reopens where it is used first, so it works in forked and spawned loader workers. Never changes its file.
+
+    :attr:`spec`, :attr:`forward`, :attr:`parameters`, :meth:`weights` and :meth:`matrix` are those of the one
+    architecture that all rows share; a zoo of several raises ZooError and has them in :attr:`architectures`.
 
     Raises:
         ZooError: on opening, see :func:`Zoo.open`; on use after unpickling, when the file has changed since.
@@ -34,19 +39,19 @@ class Zoo:
         self._path = Path(path).absolute()
         self._content: Content | None = read_content(self._path)
         self._digest = self._content.digest
-        self._map: np.ndarray | None = None
+        self._map: FileMap | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Zoo":
         """Open a zoo, checking all of it but the weights (for those: :func:`wsl.zoo.verify_zoo`).
 
         Raises:
-            ZooError: the file is missing, not a zoo, of a newer format, truncated, damaged, or inconsistent.
+            ZooError: the file is missing, not a zoo, of another format, truncated, damaged, or inconsistent.
         """
         return cls(path)
 
     def __len__(self) -> int:
-        return self._read().shape[0]
+        return self.tables.rows
 
     def __repr__(self) -> str:
         return f"Zoo({str(self._path)!r}, rows={len(self)}, fingerprint={self.fingerprint!r})"
@@ -56,102 +61,126 @@ class Zoo:
         return self._path
 
     @property
+    def architectures(self) -> Mapping[str, ZooArchitecture]:
+        """The architectures by name, in their order; each counts its rows from 0."""
+        return self._architectures
+
+    @property
     def spec(self) -> WeightSpec:
         """The specification that all rows share."""
-        return self._read().tables.spec
-
-    @property
-    def dtype(self) -> str:
-        """How the weights are stored: ``float32`` or ``float16``."""
-        return self._read().tables.dtype
-
-    @property
-    def metadata(self) -> Mapping[str, np.ndarray]:
-        """Column name -> ``(rows,)`` int64, float64 or text."""
-        return MappingProxyType(dict(self._read().tables.columns))
-
-    @property
-    def splits(self) -> Mapping[str, Split]:
-        """Split name -> row numbers with their recipe and seed."""
-        return MappingProxyType(dict(self._read().tables.splits))
-
-    def split(self, name: str) -> np.ndarray:
-        """``(n,)`` sorted int64 row numbers of one split; raises ZooError for an unknown name."""
-        splits = self._read().tables.splits
-        if name not in splits:
-            raise ZooError(f"{self._path} has no split {name!r}; it has {', '.join(splits) or 'none'}.")
-        return splits[name].indices
+        return self._only("spec").spec
 
     @property
     def forward(self) -> ForwardDefinition:
         """How to rebuild and run the networks."""
-        return self._read().tables.forward
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        """Identity of the source data, recipe, package version, seed."""
-        return dict(self._read().tables.provenance)
-
-    @property
-    def hashes(self) -> np.ndarray:
-        """``(rows, 16)`` uint8, blake2b of each row as it was written."""
-        return self._read().tables.hashes
-
-    @property
-    def fingerprint(self) -> str:
-        """Identity of the content (not of the file or its provenance), 32 hex digits."""
-        return fingerprint(self._read().tables)
+        return self._only("forward").forward
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Name, shape and place of each tensor in a row of :meth:`matrix`."""
-        return self._read().parameters
+        return self._only("parameters").parameters
+
+    @property
+    def dtype(self) -> str:
+        """How the weights are stored: ``float32`` or ``float16``."""
+        return self.tables.dtype
+
+    @property
+    def metadata(self) -> Metadata:
+        """Column name -> ``(rows,)`` int64, float64 or text."""
+        return Metadata(self.tables.columns, owner=str(self._path))
+
+    @property
+    def splits(self) -> Mapping[str, Split]:
+        """Split name -> row numbers with their recipe and seed."""
+        return MappingProxyType(dict(self.tables.splits))
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Identity of the source data, recipe, package version, seed."""
+        return dict(self.tables.provenance)
+
+    @property
+    def hashes(self) -> np.ndarray:
+        """``(rows, 16)`` uint8, blake2b of each row as it was written."""
+        return self.tables.hashes
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identity of the content (not of the file or its provenance), 32 hex digits."""
+        return fingerprint(self.tables)
+
+    def split(self, name: str) -> np.ndarray:
+        """``(n,)`` sorted int64 row numbers of one split; raises ZooError for an unknown name."""
+        splits = self.tables.splits
+        if name not in splits:
+            raise ZooError(f"{self._path} has no split {name!r}; it has {', '.join(splits) or 'none'}.")
+        return splits[name].indices
 
     def matrix(self, rows: Rows = None, dtype: Any = np.float32) -> np.ndarray:
-        """A copy of some rows as they lie in the file.
+        """``(B, P)``, a copy of some rows as they lie in the file; see :meth:`ZooArchitecture.matrix`."""
+        return self._only("matrix").matrix(rows, dtype)
+
+    def weights(self, rows: Rows = None, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+        """Tensor name -> ``(B, *shape)``, the weights of some rows.
 
         Args:
             rows: row numbers in any order (negative ones count from the end), a boolean mask, a slice, or
                 None for all.
-            dtype: numpy type of the copy.
-
-        Returns:
-            ``(B, P)``; the columns are described by :attr:`parameters`.
-
-        Raises:
-            ZooError: a row that does not exist, or something that is not a row number.
-        """
-        stored = self._memory_map()
-        selection = _selection(rows, len(stored))
-        if isinstance(selection, slice):
-            return np.array(stored[selection], dtype=dtype)
-        taken = np.empty((len(selection), stored.shape[1]), dtype=stored.dtype)
-        np.take(stored, selection, axis=0, out=taken, mode="clip")  # in range already; "clip" spares a buffer
-        return taken.astype(dtype, copy=False)
-
-    def weights(self, rows: Rows = None, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-        """The weights of some rows.
-
-        Args:
-            rows: as in :meth:`matrix`.
             dtype: of the tensors; a float16 zoo is widened to it.
 
-        Returns:
-            Tensor name -> ``(B, *shape)``, views of one ``(B, P)`` copy.
-
         Raises:
-            ZooError: as :meth:`matrix`.
+            ZooError: a row that does not exist, something that is not a row number, or several architectures.
         """
-        flat = torch.from_numpy(self.matrix(rows)).to(dtype)
-        parameters = self.parameters
-        pieces = flat.split([parameter.size for parameter in parameters], dim=1)
-        return {
-            parameter.name: piece.view(len(flat), *parameter.shape)
-            for parameter, piece in zip(parameters, pieces, strict=True)
-        }
+        return self._only("weights").weights(rows, dtype)
+
+    def architecture_of(self, rows: Rows = None) -> np.ndarray:
+        """``(B,)`` text, the name of each row's architecture; ``rows`` as in :meth:`weights`."""
+        names = np.array([architecture.name for architecture in self.tables.architectures])
+        return names[self.tables.numbers[select(rows, len(self))]]
+
+    def locate(self, rows: Rows = None) -> list[Located]:
+        """Where some rows are: for each architecture among them, in order of the zoo, a :class:`Located`."""
+        selection = select(rows, len(self))
+        numbers, places = self.tables.numbers[selection], self.tables.places[selection]
+        return locate(self._architectures, numbers, places)
+
+    @property
+    def tables(self) -> Tables:
+        """Everything but the weights, for the parts of this package."""
+        return self._read().tables
+
+    @property
+    def stored(self) -> tuple[Stored, ...]:
+        """Where the weights of each architecture lie in the file, for the parts of this package."""
+        return self._read().stored
+
+    @property
+    def file_map(self) -> FileMap:
+        """The memory map of the file, for the parts of this package."""
+        if self._map is None:
+            self._map = FileMap(self._path, self._read().stamp)
+        return self._map
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_path": self._path, "_digest": self._digest, "_content": None, "_map": None}
+
+    @cached_property
+    def _architectures(self) -> Mapping[str, ZooArchitecture]:
+        names = [architecture.name for architecture in self.tables.architectures]
+        return MappingProxyType({name: ZooArchitecture(self, i) for i, name in enumerate(names)})
+
+    def _only(self, wanted: str) -> ZooArchitecture:
+        views = self._architectures
+        if len(views) > 1:
+            call = f"{wanted}(rows)" if wanted in ("weights", "matrix") else wanted
+            shown = ", ".join(list(views)[:6]) + (", …" if len(views) > 6 else "")
+            raise ZooError(
+                f"{self._path} holds {len(views)} architectures ({shown}), so zoo.{call} has no one meaning. "
+                f"Use zoo.architectures[name].{call}, whose rows count within the architecture; "
+                "zoo.locate(rows) finds rows of the whole zoo."
+            )
+        return next(iter(views.values()))
 
     def _read(self) -> Content:
         if self._content is None:
@@ -163,44 +192,3 @@ class Zoo:
                 )
             self._content = content
         return self._content
-
-    def _memory_map(self) -> np.ndarray:
-        if self._map is None:
-            content = self._read()
-            dtype = STORED_DTYPES[content.tables.dtype]
-            # A plain array view: np.memmap's own indexing costs more than the copy of a small batch.
-            try:
-                mapped = np.memmap(self._path, dtype, mode="r", offset=content.offset, shape=content.shape)
-            except (OSError, ValueError) as err:
-                raise ZooError(
-                    f"{self._path} was moved, replaced or cut while in use ({err}). Open it anew."
-                ) from err
-            self._map = np.asarray(mapped)
-        return self._map
-
-
-def _selection(rows: Rows, total: int) -> np.ndarray | slice:
-    """Row numbers in ``0 .. total - 1``, or a slice."""
-    if rows is None:
-        return slice(None)
-    if isinstance(rows, slice):
-        return rows
-    selection = np.asarray(rows)
-    if selection.ndim == 1 and selection.dtype == np.bool_:
-        if len(selection) != total:
-            raise ZooError(f"The row mask has {len(selection)} entries, but the zoo has {total} rows.")
-        return np.flatnonzero(selection)
-    if selection.ndim == 1 and selection.size == 0:
-        return selection.astype(np.int64)
-    if selection.ndim != 1 or selection.dtype.kind not in "iu":
-        raise ZooError(
-            f"Rows are given as {selection.dtype} of shape {selection.shape}; expected row numbers, "
-            "a slice, or None for all. For a single row pass [row]."
-        )
-    outside = (selection < -total) | (selection >= total)
-    if outside.any():
-        raise ZooError(
-            f"Row {selection[outside][0]} does not exist: the zoo has {total} rows, 0 to {total - 1}."
-        )
-    selection = selection.astype(np.int64)
-    return np.where(selection < 0, selection + total, selection)

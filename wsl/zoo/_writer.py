@@ -1,6 +1,6 @@
 """Writes one finished zoo file. The same content always gives the same bytes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,46 +15,57 @@ from wsl.zoo._layout import (
     Parameter,
     Tables,
     digest,
-    parameter_table,
     row_length,
 )
 
 
-def write_zoo(path: Path, tables: Tables, blocks: Iterable[np.ndarray]) -> None:
-    """Create ``path`` (overwriting it) from its tables and its rows, given as consecutive ``(n, P)`` blocks.
+def write_zoo(path: Path, tables: Tables, blocks: Sequence[Iterable[np.ndarray]]) -> None:
+    """Create ``path`` (overwriting it) from its tables and the rows of its architectures.
 
     The default ``libver`` is kept on purpose: files of ``libver="latest"`` do not survive a killed writer.
+
+    Args:
+        blocks: for each architecture its rows, as consecutive ``(n, P)`` blocks. Read one after another.
     """
     import h5py  # here, so that `import wsl` needs torch and numpy alone
 
-    parameters = parameter_table(tables.spec)
     # Aligned to a cache line, so that memory maps of the datasets are aligned too.
     with h5py.File(path, "w", alignment_threshold=64, alignment_interval=64) as file:
         file.attrs["format"] = np.bytes_(FORMAT)
         file.attrs["format_version"] = np.int64(VERSION)
         file.attrs["digest"] = np.bytes_(digest(tables))
         _write_text(file, "provenance", dump_json("provenance", dict(tables.provenance)))
+        columns = file.create_group("columns")
+        for name in sorted(tables.columns):
+            _write(columns, name, encode_column(name, tables.columns[name]))
+        _write(file, "hashes", tables.hashes)
+        _write(file, "architecture", tables.numbers.astype("<i4"))
         splits = file.create_group("splits")
         for name in sorted(tables.splits):
             split = tables.splits[name]
             dataset = _write(splits, name, split.indices.astype("<i8"))
             dataset.attrs["recipe"] = np.bytes_(dump_json(f"recipe of split {name}", split.recipe).encode())
             dataset.attrs["seed"] = np.int64(split.seed)
-        group = file.create_group("architectures").create_group("0")
-        _write_text(group, "spec", tables.spec_text)
-        _write_text(group, "forward", dump_json("forward definition", tables.forward.to_dict()))
-        _write(group, "parameters", parameter_records(parameters))
-        columns = group.create_group("columns")
-        for name in sorted(tables.columns):
-            _write(columns, name, encode_column(name, tables.columns[name]))
-        _write(group, "hashes", tables.hashes)
-        shape = (tables.rows, row_length(parameters))
-        weights = group.create_dataset("weights", shape, STORED_DTYPES[tables.dtype], track_times=False)
-        stop = 0
-        for block in blocks:
-            start, stop = stop, stop + len(block)
-            weights[start:stop] = block
-        assert stop == tables.rows, f"{stop} rows written, {tables.rows} promised"
+        groups = file.create_group("architectures")
+        for number, architecture in enumerate(tables.architectures):
+            group = groups.create_group(str(number))
+            _write_text(group, "name", architecture.name)
+            _write_text(group, "spec", architecture.spec_text)
+            _write_text(group, "forward", dump_json("forward definition", architecture.forward.to_dict()))
+            _write(group, "parameters", parameter_records(architecture.parameters))
+            shape = (tables.counts[number], row_length(architecture.parameters))
+            _write_rows(group, shape, STORED_DTYPES[tables.dtype], blocks[number])
+
+
+def _write_rows(
+    group: Any, shape: tuple[int, int], dtype: np.dtype[Any], blocks: Iterable[np.ndarray]
+) -> None:
+    weights = group.create_dataset("weights", shape, dtype, track_times=False)
+    stop = 0
+    for block in blocks:
+        start, stop = stop, stop + len(block)
+        weights[start:stop] = block
+    assert stop == shape[0], f"{stop} rows written, {shape[0]} promised"
 
 
 def parameter_records(parameters: tuple[Parameter, ...]) -> np.ndarray:

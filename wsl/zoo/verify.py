@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wsl.zoo._layout import hash_rows
+from wsl.zoo._architecture import ZooArchitecture
+from wsl.zoo._layout import hash_rows, row_length
 from wsl.zoo._store import Zoo
 
 _BLOCK_BYTES = 16 << 20
@@ -31,40 +32,46 @@ def verify_zoo(path: str | os.PathLike[str]) -> VerifyResult:
     """
     zoo = Zoo.open(path)
     failed: list[int] = []
-    row_bytes = zoo.matrix([0]).nbytes
-    step = max(1, _BLOCK_BYTES // row_bytes)
-    for start in range(0, len(zoo), step):
-        rows = slice(start, start + step)
-        wrong = (hash_rows(zoo.matrix(rows, dtype=zoo.dtype)) != zoo.hashes[rows]).any(axis=1)
-        failed += (start + np.flatnonzero(wrong)).tolist()
-    return VerifyResult(len(zoo), failed)
+    for view in zoo.architectures.values():
+        step = max(1, _BLOCK_BYTES // view.matrix([0]).nbytes)
+        for start in range(0, len(view), step):
+            rows = slice(start, start + step)
+            numbers = view.rows[rows]
+            wrong = (hash_rows(view.matrix(rows, dtype=zoo.dtype)) != zoo.hashes[numbers]).any(axis=1)
+            failed += numbers[wrong].tolist()
+    return VerifyResult(len(zoo), sorted(failed))
 
 
 def zoo_info(path: str | os.PathLike[str]) -> str:
     """What a zoo holds, as text for people; raises ZooError as :meth:`Zoo.open`."""
     zoo = Zoo.open(path)
-    width = sum(parameter.size for parameter in zoo.parameters)
     lines = [
         f"zoo          {zoo.path}",
-        f"networks     {len(zoo)} of {width} weights, {zoo.dtype}, {zoo.path.stat().st_size / 1e6:.1f} MB",
+        f"networks     {len(zoo)}, {zoo.dtype}, {zoo.path.stat().st_size / 1e6:.1f} MB",
         f"fingerprint  {zoo.fingerprint}",
-        f"forward      {_forward_line(zoo)}",
+        *(
+            f"{name:<12} {len(view)} of {row_length(view.parameters)} weights, {_forward_line(view)}"
+            for name, view in zoo.architectures.items()
+        ),
         "splits       "
         + (", ".join(f"{name} {len(split.indices)}" for name, split in zoo.splits.items()) or "none"),
         "metadata",
         *(f"  {name:<18} {_column_line(values)}" for name, values in zoo.metadata.items()),
         "provenance",
         *(f"  {name:<18} {value}" for name, value in zoo.provenance.items()),
-        "spec",
-        *(f"  {line}" for line in str(zoo.spec).splitlines()),
+        *(
+            line
+            for name, view in zoo.architectures.items()
+            for line in (f"spec of {name}", *(f"  {line}" for line in str(view.spec).splitlines()))
+        ),
     ]
     return "\n".join(
         "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line) for line in lines
     )
 
 
-def _forward_line(zoo: Zoo) -> str:
-    forward = zoo.forward
+def _forward_line(view: ZooArchitecture) -> str:
+    forward = view.forward
     arguments = ", ".join(f"{name}={value!r}" for name, value in forward.arguments.items())
     grid = "" if forward.grid is None else f" on a grid of {' x '.join(map(str, forward.grid))}"
     return f"{forward.factory}({arguments}){grid}"

@@ -5,7 +5,8 @@ from torch import Tensor
 from torch.func import functional_call
 
 from wsl.zoo._errors import ZooError
-from wsl.zoo._store import Rows, Zoo
+from wsl.zoo._map import Rows
+from wsl.zoo._store import Zoo
 
 
 def render(zoo: Zoo, rows: Rows = None, *, batch: int = 256) -> Tensor:

@@ -1,0 +1,112 @@
+"""A zoo of several architectures: each is read like a zoo of its own."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_zoos import (
+    FORWARD,
+    OTHER,
+    SPEC,
+    build_zoo,
+    flat,
+    image_splits,
+    mixed_matrices,
+    mixed_zoo,
+    row_metadata,
+)
+
+from wsl.zoo import Zoo, ZooError, verify_zoo
+
+ROWS = 17
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
+    return mixed_zoo(tmp_path_factory.mktemp("zoo") / "mixed.h5", ROWS)
+
+
+def test_each_architecture_is_read_like_a_zoo(zoo: Zoo) -> None:
+    assert len(zoo) == ROWS
+    assert list(zoo.architectures) == ["small", "wide"]
+    small, wide = zoo.architectures.values()
+    assert (small.spec, small.forward) == (SPEC, FORWARD)
+    assert (wide.spec, wide.forward) == (OTHER.spec, OTHER.forward)
+    matrices = mixed_matrices(ROWS)
+    for name, view in zoo.architectures.items():
+        assert view.name == name
+        assert len(view) == len(view.rows) == len(matrices[name])
+        np.testing.assert_array_equal(view.matrix(), matrices[name])
+        np.testing.assert_array_equal(view.matrix([-1, 2]), matrices[name][[-1, 2]])
+        assert torch.equal(flat(view.weights(slice(1, 3))), torch.from_numpy(matrices[name][1:3]))
+        np.testing.assert_array_equal(view.hashes, zoo.hashes[view.rows])
+        for column in zoo.metadata:
+            np.testing.assert_array_equal(view.metadata[column], zoo.metadata[column][view.rows])
+    assert wide.rows.tolist() == [2, 5, 8, 11, 14]
+    assert list(zoo.metadata) == sorted(row_metadata(range(1)))
+    assert verify_zoo(zoo.path).ok
+
+
+def test_splits_of_an_architecture_count_its_own_rows(zoo: Zoo) -> None:
+    for name, split in image_splits(ROWS).items():
+        np.testing.assert_array_equal(zoo.split(name), split.indices)
+        parts = [view.rows[view.split(name)] for view in zoo.architectures.values()]
+        assert sorted(np.concatenate(parts)) == split.indices.tolist()
+    with pytest.raises(ZooError, match="no split 'all'"):
+        zoo.architectures["wide"].split("all")
+
+
+def test_rows_of_the_whole_zoo_are_found(zoo: Zoo) -> None:
+    rows = [5, 0, 16, -3, 5]
+    assert zoo.architecture_of(rows).tolist() == ["wide", "small", "small", "wide", "wide"]
+    first, second = zoo.locate(rows)
+    assert (first.architecture.name, first.positions.tolist()) == ("small", [1, 2])
+    assert (second.architecture.name, second.positions.tolist(), second.rows.tolist()) == (
+        "wide",
+        [0, 3, 4],
+        [1, 4, 1],
+    )
+    for part in (first, second):
+        assert part.architecture.rows[part.rows].tolist() == [rows[i] % ROWS for i in part.positions]
+    (only,) = zoo.locate([2])
+    assert only.architecture.name == "wide"
+    assert zoo.locate([]) == []
+    assert sum(len(part.rows) for part in zoo.locate()) == ROWS
+    with pytest.raises(ZooError, match="Row 17 does not exist"):
+        zoo.locate([ROWS])
+
+
+@pytest.mark.parametrize("wanted", ["spec", "forward", "parameters", "weights", "matrix"])
+def test_what_has_no_meaning_over_all_says_what_to_use(zoo: Zoo, wanted: str) -> None:
+    with pytest.raises(ZooError, match=r"holds 2 architectures \(small, wide\).*zoo.architectures\[name\]"):
+        value = getattr(zoo, wanted)
+        value([0])
+
+
+def test_a_zoo_of_one_architecture_is_its_only_view(tmp_path: Path) -> None:
+    zoo = build_zoo(tmp_path / "one.h5")
+    (view,) = zoo.architectures.values()
+    assert view.name == "Siren"
+    assert view.spec == zoo.spec
+    assert np.array_equal(view.matrix([3]), zoo.matrix([3]))
+    assert set(zoo.architecture_of()) == {"Siren"}
+    (part,) = zoo.locate([3, 1])
+    assert (part.positions.tolist(), part.rows.tolist()) == ([0, 1], [3, 1])
+    assert np.array_equal(view.split("val"), zoo.split("val"))
+
+
+def test_views_pickle_as_their_zoo_does(zoo: Zoo) -> None:
+    text = pickle.dumps(zoo.architectures["wide"])
+    assert len(text) < 1000
+    assert np.array_equal(pickle.loads(text).matrix(), zoo.architectures["wide"].matrix())
+
+
+def test_missing_columns_are_named(zoo: Zoo) -> None:
+    with pytest.raises(
+        ZooError, match=r"no metadata column 'labels': .*mixed.h5 has image, label, psnr, title"
+    ):
+        zoo.metadata["labels"]
+    assert "labels" not in zoo.metadata
+    assert zoo.metadata.get("labels") is None
