@@ -9,7 +9,7 @@ import yaml
 from wsl.cli import main
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-KINDS = {"encoder", "experiment", "task", "trainer", "zoo"}
+KINDS = {"bench", "encoder", "experiment", "task", "trainer", "zoo"}
 TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS = (
     sorted((CONFIGS / kind).glob("*.yaml")) for kind in ("task", "encoder", "trainer", "experiment", "zoo")
 )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from wsl._files import write_text
 from wsl.tasks.callbacks import PredictionTable
-from wsl.tasks.files import write_text
 
 
 def part(rows, embeddings=True):
@@ -50,7 +50,7 @@ def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("wsl.tasks.files.os.replace", killed)
+    monkeypatch.setattr("wsl._files.os.replace", killed)
     with pytest.raises(KeyboardInterrupt):
         write_text(path, "two")
     assert path.read_text() == "one"

@@ -15,6 +15,7 @@ COMMANDS = {
     "validate": ("training", "evaluate a trained task on the validation split"),
     "test": ("training", "evaluate a trained task on the held-out test split"),
     "predict": ("training", "write a trained task's predictions and embeddings"),
+    "bench": ("bench", "compare encoders on a zoo under equal budgets"),
     "report": ("report", "draw the figures of a run"),
     "trace": ("trace", "print the weight-space specification of a module"),
 }

@@ -11,6 +11,7 @@ FAULTS = {
     "wsl.zoo": ("ZooError",),
     "wsl.data.module": ("DataError",),
     "wsl.tasks": ("TaskError",),
+    "wsl.bench": ("BenchError",),
     "wsl.report": ("ReportError",),
     "wsl.trace": ("TraceError",),
     "wsl.graph": ("GraphError",),

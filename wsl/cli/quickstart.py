@@ -12,6 +12,7 @@ from jsonargparse import ArgumentParser
 
 import wsl
 import wsl.cli.zoo
+from wsl._files import write_text
 from wsl.cli import training
 from wsl.cli.failures import CommandError
 from wsl.report import (
@@ -25,7 +26,6 @@ from wsl.report import (
     read_predictions,
     write_study,
 )
-from wsl.tasks.files import write_text
 from wsl.zoo import Zoo, render
 from wsl.zoo.inr import DigitsImages
 

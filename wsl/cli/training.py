@@ -20,11 +20,11 @@ from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from wsl._files import write_text
 from wsl.cli.failures import CommandError, condense, describe_failure
 from wsl.data import BaseDataModule
 from wsl.tasks import BaseTask
 from wsl.tasks.callbacks import EpochLog, PredictionTable
-from wsl.tasks.files import write_text
 
 logger = logging.getLogger(__name__)
 
@@ -322,11 +322,11 @@ def differences(stored: dict[str, Any], given: dict[str, Any], prefix: str = "mo
 
 
 def checkpoints(folder: Path, monitor: str, mode: str) -> list[Callback]:
-    """``best.ckpt`` by the monitored metric, and ``last.ckpt`` after every epoch."""
+    """``best.ckpt`` by the monitored metric, and ``last.ckpt``, after every validation."""
     shared: dict[str, Any] = {"dirpath": str(folder / "checkpoints"), "enable_version_counter": False}
     return [
         ModelCheckpoint(filename="best", monitor=monitor, mode=mode, **shared),
-        ModelCheckpoint(filename="last", save_on_train_epoch_end=True, **shared),
+        ModelCheckpoint(filename="last", **shared),
     ]
 
 

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
@@ -13,16 +14,17 @@ from wsl.report.errors import ReportError
 Curve = tuple[np.ndarray, np.ndarray]
 
 
-def learning_curves(run: Path) -> dict[str, Curve]:
-    """Every metric of a run by epoch, over all the processes that trained it.
+def learning_curves(run: Path, by: Literal["epoch", "step"] = "epoch") -> dict[str, Curve]:
+    """Every metric of a run by epoch or step, over all the processes that trained it.
 
     A resumed run logs into a further file; where it repeats epochs, the later file counts.
 
     Args:
         run: the run's folder, with ``metrics/version_*/metrics.csv``.
+        by: steps tell several validations of one epoch apart.
 
     Returns:
-        Metric name -> ``(epochs, values)``; epochs count from 1.
+        Metric name -> ``(epochs, values)``; epochs and steps count from 1.
 
     Raises:
         ReportError: there are no metrics, or a file does not read as such.
@@ -39,14 +41,14 @@ def learning_curves(run: Path) -> dict[str, Curve]:
         try:
             with open(path, newline="") as file:
                 for row in csv.DictReader(file):
-                    epoch = int(row["epoch"]) + 1
+                    place = int(row[by]) + 1
                     for name, value in row.items():
                         if value and name not in ("epoch", "step"):
-                            series.setdefault(name, {})[epoch] = float(value)
+                            series.setdefault(name, {})[place] = float(value)
         except (KeyError, ValueError, TypeError) as err:
             raise ReportError(f"{path} does not read as a table of metrics ({err}). Was it cut off?") from err
     return {
-        name: (np.array(sorted(values)), np.array([values[epoch] for epoch in sorted(values)]))
+        name: (np.array(sorted(values)), np.array([values[place] for place in sorted(values)]))
         for name, values in series.items()
     }
 

@@ -10,7 +10,7 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 
-from wsl.tasks.files import write_text
+from wsl._files import write_text
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,8 @@ class EpochLog(pl.Callback):
         if trainer.is_global_zero:
             shown = {name: value for name, value in trainer.callback_metrics.items() if "/" in name}
             figures = "  ".join(f"{name} {float(value):.4f}" for name, value in sorted(shown.items()))
-            logger.info("epoch %d/%s  %s", trainer.current_epoch + 1, trainer.max_epochs, figures)
+            epochs = f"/{trainer.max_epochs}" if trainer.max_epochs != -1 else ""  # else steps limit the run
+            logger.info("epoch %d%s  %s", trainer.current_epoch + 1, epochs, figures)
 
 
 class PredictionTable(pl.Callback):

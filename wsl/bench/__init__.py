@@ -1,0 +1,26 @@
+"""Comparisons of encoders under equal budgets: plans, budgets, processes, tables. Knows no Lightning."""
+
+from wsl.bench._bench import bench
+from wsl.bench._budget import Budget, Length
+from wsl.bench._code import code_version
+from wsl.bench._complete import complete_run
+from wsl.bench._config import overlay
+from wsl.bench._errors import BenchError
+from wsl.bench._plan import SMOKE_BUDGET, Request, plan_runs
+from wsl.bench._pool import run_processes
+from wsl.bench._run import Run
+
+__all__ = [
+    "SMOKE_BUDGET",
+    "BenchError",
+    "Budget",
+    "Length",
+    "Request",
+    "Run",
+    "bench",
+    "code_version",
+    "complete_run",
+    "overlay",
+    "plan_runs",
+    "run_processes",
+]

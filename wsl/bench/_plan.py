@@ -1,0 +1,109 @@
+"""Which runs a bench consists of, and whether its folder can take them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wsl.bench._budget import Budget
+from wsl.bench._code import code_version
+from wsl.bench._config import digest, overlay, read_config
+from wsl.bench._errors import BenchError
+from wsl.bench._run import Run
+from wsl.zoo import Zoo
+
+SMOKE_BUDGET = Budget(4, "steps")
+SMOKE_BATCHES = 2
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Request:
+    """What ``python -m wsl bench encoders`` was asked for.
+
+    Attributes:
+        zoo: the file of networks.
+        out: folder of runs, tables and figure.
+        configs: folder with ``bench/TASK.yaml`` and ``encoder/NAME.yaml``.
+        budget: of each run.
+        task: the configuration that all runs share.
+        encoders: names of configurations, or paths of YAML files; all of ``configs/encoder`` if empty.
+        seeds: number of runs of each encoder.
+        smoke: evaluate on few batches.
+        redo: delete runs that were made with other settings, instead of refusing.
+    """
+
+    zoo: Path
+    out: Path
+    configs: Path
+    budget: Budget
+    task: str = "inr_classification"
+    encoders: Sequence[str] = ()
+    seeds: int = 3
+    smoke: bool = False
+    redo: bool = False
+
+
+def plan_runs(request: Request, zoo: Zoo) -> list[Run]:
+    """All runs, seed by seed, so that an unfinished bench has something of every encoder.
+
+    Raises:
+        BenchError: an unknown encoder or task, a configuration without a metric to select by, or no seeds.
+    """
+    if request.seeds < 1:
+        raise BenchError(f"seeds is {request.seeds}; expected at least 1.")
+    shared = read_config(request.configs / "bench" / f"{request.task}.yaml")
+    if not str(shared.get("monitor", "")).startswith("val/") or shared.get("mode") not in ("max", "min"):
+        raise BenchError(
+            f"{request.configs / 'bench' / request.task}.yaml does not say what to select by; "
+            "expected monitor: val/… and mode: max or min."
+        )
+    key = {"zoo": zoo.fingerprint, "code": code_version()}
+    encoders = {path.stem: overlay(shared, read_config(path)) for path in _encoder_files(request)}
+    runs = []
+    for seed in range(request.seeds):
+        for name, config in encoders.items():
+            full = overlay(config, _of_run(seed, request.smoke))
+            settings = {"configuration": digest(full), **key}
+            runs.append(Run(name, seed, request.out, request.zoo, request.budget, full, settings))
+    return runs
+
+
+def check_folder(runs: Sequence[Run], redo: bool) -> None:
+    """Refuse or delete what earlier benches made otherwise.
+
+    Raises:
+        BenchError: a run differs in configuration, budget, zoo or code, and ``redo`` is not set.
+    """
+    other = {run: changed for run in runs if (changed := run.made_otherwise())}
+    if other and not redo:
+        lines = [f"  {run.folder}: {'; '.join(changed)}" for run, changed in other.items()]
+        more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        raise BenchError(
+            "\n".join(["runs with other settings are there already.", *lines[:_SHOWN], *more])
+            + "\n  Keep the settings, choose another folder with --out, or train these anew with --redo."
+        )
+    for run in other:
+        run.clear()
+
+
+def _encoder_files(request: Request) -> list[Path]:
+    folder = request.configs / "encoder"
+    known = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    if not known and not request.encoders:
+        raise BenchError(f"{folder} holds no encoders (*.yaml). Name the folder above with --configs.")
+    found: dict[str, Path] = {}
+    for name in request.encoders or known:
+        path = Path(name) if name.endswith((".yaml", ".yml")) else known.get(name)
+        if path is None:
+            raise BenchError(
+                f"there is no encoder {name!r} in {folder}; choose of {', '.join(known)}, or give a file."
+            )
+        if found.setdefault(path.stem, path) != path:
+            raise BenchError(f"{found[path.stem]} and {path} have the same name. Rename one of them.")
+    return list(found.values())
+
+
+def _of_run(seed: int, smoke: bool) -> dict[str, Any]:
+    limits = {"limit_val_batches": SMOKE_BATCHES, "limit_test_batches": SMOKE_BATCHES} if smoke else {}
+    return {"seed_everything": seed, "data": {"init_args": {"seed": seed}}, "trainer": limits}
