@@ -10,10 +10,15 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from wsl.spec import WeightSpec
-from wsl.zoo import Architecture, ForwardDefinition, ShardedBuild, Split, Zoo, split_by_model
-from wsl.zoo._columns import as_columns
-from wsl.zoo._layout import Tables, hash_rows
-from wsl.zoo._writer import write_zoo
+from wsl.zoo import (
+    Architecture,
+    ForwardDefinition,
+    ShardedBuild,
+    Split,
+    Zoo,
+    ZooWriter,
+    split_by_model,
+)
 
 SPEC = WeightSpec.parse(
     """
@@ -121,18 +126,13 @@ def mixed_matrices(rows: int) -> dict[str, np.ndarray]:
 def mixed_zoo(out: Path, rows: int = 16) -> Zoo:
     """A zoo of two architectures with the columns and splits of the small zoo."""
     matrices = mixed_matrices(rows)
-    numbers = (np.arange(rows) % 3 == 2).astype(np.int32)
-    hashes = np.empty((rows, 16), dtype=np.uint8)
-    for number, matrix in enumerate(matrices.values()):
-        hashes[numbers == number] = hash_rows(matrix)
-    tables = Tables(
-        architectures=(Architecture("small", SPEC, FORWARD), OTHER),
-        numbers=numbers,
-        provenance=PROVENANCE,
-        dtype="float32",
-        columns=as_columns(row_metadata(range(rows)), rows),
-        splits=image_splits(rows),
-        hashes=hashes,
-    )
-    write_zoo(out, tables, [[matrix] for matrix in matrices.values()])
-    return Zoo.open(out)
+    taken = dict.fromkeys(matrices, 0)
+    with ZooWriter(out, provenance=PROVENANCE) as writer:
+        writer.add(Architecture("small", SPEC, FORWARD))
+        writer.add(OTHER)
+        for row in range(rows):
+            name = "wide" if row % 3 == 2 else "small"
+            matrix = matrices[name][taken[name] : taken[name] + 1]
+            taken[name] += 1
+            writer.append(name, matrix, row_metadata(range(row, row + 1)))
+        return writer.finish(image_splits(rows))

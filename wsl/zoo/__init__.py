@@ -10,6 +10,7 @@ from wsl.zoo._layout import Architecture
 from wsl.zoo._metadata import Metadata
 from wsl.zoo._splits import Split, split_by_model
 from wsl.zoo._store import Zoo
+from wsl.zoo._streaming import RowBlock, ZooWriter, iter_rows
 from wsl.zoo.verify import VerifyResult, verify_zoo, zoo_info
 
 if TYPE_CHECKING:
@@ -20,12 +21,15 @@ __all__ = [
     "ForwardDefinition",
     "Located",
     "Metadata",
+    "RowBlock",
     "ShardedBuild",
     "Split",
     "VerifyResult",
     "Zoo",
     "ZooArchitecture",
     "ZooError",
+    "ZooWriter",
+    "iter_rows",
     "render",
     "split_by_model",
     "verify_zoo",

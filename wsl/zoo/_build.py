@@ -6,19 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from wsl.spec import WeightSpec
+from wsl.zoo._checks import check_forward, check_tables
 from wsl.zoo._columns import as_columns, column_kind
 from wsl.zoo._errors import ZooError
 from wsl.zoo._files import replace_file
 from wsl.zoo._folder import BuildFolder
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._json import dump_json, load_json
-from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables
+from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables, parameter_table
+from wsl.zoo._matrix import as_matrix
 from wsl.zoo._reader import read_content
-from wsl.zoo._shards import as_matrix, read_shard, read_shard_tables, shard_ranges, write_shard
-from wsl.zoo._splits import Split, check_splits
+from wsl.zoo._shards import read_shard, read_shard_tables, shard_ranges, write_shard
+from wsl.zoo._splits import Split
 from wsl.zoo._store import Zoo
 from wsl.zoo._writer import write_zoo
 
@@ -59,7 +60,7 @@ class ShardedBuild:
             raise ZooError(f"rows={rows} and shard_rows={shard_rows} must both be at least 1.")
         if dtype not in STORED_DTYPES:
             raise ZooError(f"A zoo stores {' or '.join(STORED_DTYPES)}, given dtype={dtype!r}.")
-        _check_forward(spec, forward)
+        check_forward(spec, forward)
         self.out = Path(out).absolute()
         self._spec, self._forward, self._dtype = spec, forward, dtype
         self._name = forward.factory.partition(":")[2]
@@ -103,7 +104,8 @@ class ShardedBuild:
         """Store one shard. On return it is on the disk and survives a kill or a power cut.
 
         Args:
-            weights: tensor name -> ``(n, *shape)`` tensor or array, ``n = len(rows_of(shard))``.
+            weights: tensor name -> ``(n, *shape)`` tensor or array, ``n = len(rows_of(shard))``. Networks
+                with values that are not finite need a column ``diverged`` that is not 0 for them.
             metadata: column name -> ``(n,)`` integers, floats or text; the same columns for every shard.
 
         Raises:
@@ -116,7 +118,10 @@ class ShardedBuild:
                 f"Shard {shard} of {self.out} is stored already. Write only the shards in `pending`."
             )
         self._folder.check_open()
-        matrix, columns = as_matrix(self._spec, weights, rows, self._dtype), as_columns(metadata, rows)
+        columns = as_columns(metadata, rows)
+        diverged = columns.get("diverged")
+        flagged = None if diverged is None else diverged != 0
+        matrix = as_matrix(parameter_table(self._spec), weights, rows, self._dtype, flagged)
         kinds = {name: column_kind(array) for name, array in columns.items()}
         if self._kinds not in (None, kinds):
             raise ZooError(
@@ -173,7 +178,7 @@ class ShardedBuild:
             splits=dict(splits),
             hashes=np.concatenate([hashes for _, hashes in parts]),
         )
-        check_splits(tables.splits, columns, tables.rows)
+        check_tables(tables)
         return tables
 
     def _blocks(self) -> Iterator[np.ndarray]:
@@ -189,26 +194,6 @@ class ShardedBuild:
                 f"{self.out} is finished, but with other splits. Choose another out, or move that file away."
             )
         return zoo
-
-
-def _check_forward(spec: WeightSpec, forward: ForwardDefinition) -> None:
-    """Raise ZooError unless the module, where this package can build it, has the tensors of the spec."""
-    if not forward.is_allowed:
-        return
-    with torch.random.fork_rng(devices=[]):
-        module = forward.build()
-    given = {name: tuple(tensor.shape) for name, tensor in spec.tensors.items()}
-    parameters = {name for name, _ in module.named_parameters()}
-    built = {
-        name: tuple(tensor.shape)
-        for name, tensor in module.state_dict().items()
-        if name in parameters or name in given  # other buffers are constants of the class
-    }
-    if built != given:
-        raise ZooError(
-            "The forward definition does not build the network of the spec: its weights could not be run.\n"
-            f"  spec: {given}\n  forward: {built}"
-        )
 
 
 def _describe(split: Split) -> dict[str, Any]:

@@ -125,3 +125,51 @@ def as_columns(metadata: Mapping[str, Any], rows: int) -> dict[str, np.ndarray]:
             )
         encode_column(name, array)
     return columns
+
+
+class ColumnStream:
+    """One column that grows block by block; small blocks are joined, so that each value costs its bytes."""
+
+    _JOINED = 512
+
+    def __init__(self, name: str) -> None:
+        self._name, self._kind, self._rows, self._largest = name, "", 0, 0
+        self._blocks: list[np.ndarray] = []
+        self._small: list[np.ndarray] = []
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def check(self, block: np.ndarray) -> None:
+        """Raise ZooError for text among numbers."""
+        kind = column_kind(block)
+        if self._kind and (kind == "text") != (self._kind == "text"):
+            raise ZooError(
+                f"Metadata column {self._name} holds {kind} here, but {self._kind} in earlier rows."
+            )
+
+    def append(self, block: np.ndarray) -> None:
+        """Add the values of one block, as :func:`as_column` makes them."""
+        kind = column_kind(block)
+        self._kind = "float" if {self._kind, kind} == {"int", "float"} else self._kind or kind
+        if kind == "int" and len(block):
+            self._largest = max(self._largest, int(block.max()), -int(block.min()))
+        self._rows += len(block)
+        self._small.append(block)
+        if len(self._small) == self._JOINED:
+            self._join()
+
+    def array(self) -> np.ndarray:
+        """``(n,)`` all values; raises ZooError when floats among them would round the integers."""
+        if self._kind == "float" and self._largest > 2**53:
+            raise ZooError(
+                f"Metadata column {self._name} holds floats, and integers up to {self._largest} that they "
+                "would round. Write all of it as floats, or all as text."
+            )
+        self._join()
+        return np.concatenate(self._blocks)
+
+    def _join(self) -> None:
+        if self._small:
+            self._blocks.append(np.concatenate(self._small))
+            self._small = []

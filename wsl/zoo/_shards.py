@@ -7,54 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from wsl.spec import WeightSpec
-from wsl.zoo._columns import as_array
 from wsl.zoo._errors import ZooError
 from wsl.zoo._files import replace_file
-from wsl.zoo._layout import STORED_DTYPES, hash_rows, parameter_table, row_length
-
-
-def as_matrix(spec: WeightSpec, weights: Mapping[str, Any], rows: int, dtype: str) -> np.ndarray:
-    """Lay tensors side by side as the parameter table says.
-
-    Args:
-        weights: tensor name -> ``(rows, *shape)`` tensor or array.
-        dtype: ``float32`` or ``float16``.
-
-    Returns:
-        ``(rows, P)`` in the stored type.
-
-    Raises:
-        ZooError: a tensor is missing, extra or of another shape, or not finite in ``dtype``.
-    """
-    parameters = parameter_table(spec)
-    names = [parameter.name for parameter in parameters]
-    if set(weights) != set(names):
-        missing, extra = sorted(set(names) - set(weights)), sorted(set(weights) - set(names))
-        raise ZooError(
-            f"The weights do not match the spec: missing {missing}, unknown {extra}. "
-            "Trace the module that was trained."
-        )
-    matrix = np.empty((rows, row_length(parameters)), dtype=STORED_DTYPES[dtype])
-    for parameter in parameters:
-        values = as_array(weights[parameter.name])
-        expected = (rows, *parameter.shape)
-        if values.shape != expected:
-            raise ZooError(
-                f"{parameter.name} has shape {values.shape}, expected {expected}: "
-                f"{rows} rows of {parameter.shape}."
-            )
-        with np.errstate(over="ignore"):
-            place = matrix[:, parameter.offset : parameter.offset + parameter.size]
-            place[...] = values.reshape(rows, parameter.size)
-        bad = np.flatnonzero(~np.isfinite(place).all(axis=1))
-        if len(bad):
-            raise ZooError(
-                f"{parameter.name} of row {bad[0]} of this shard has values that are not finite in {dtype} "
-                f"({len(bad)} of {rows} rows). The network diverged, or {dtype} is too narrow for it: "
-                "leave it out or train it again."
-            )
-    return matrix
+from wsl.zoo._layout import hash_rows
 
 
 def write_shard(path: Path, matrix: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
