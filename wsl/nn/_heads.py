@@ -53,10 +53,12 @@ class InvariantHead(nn.Module):
         self.apart = frozenset(
             name for name, size in layout.sizes.items() if layout.kinds[name] != "hidden" and size <= ordered
         )
+        self.names = tuple(layout.sizes)  # not asked of the layout in every pass: compilers stop at its cache
+        self.entries = {ref.key: math.prod(ref.block.view) for ref in spec.blocks}
         rows = sum(size if name in self.apart else 1 for name, size in layout.sizes.items())
         width = hidden or 2 * channels
         self.layers = nn.Sequential(
-            nn.Linear((rows + len(spec.blocks)) * channels, width),
+            nn.Linear((rows + len(self.entries)) * channels, width),
             nn.ReLU(),
             nn.Dropout(dropout),
             nn.Linear(width, out_features),
@@ -68,16 +70,14 @@ class InvariantHead(nn.Module):
         Raises:
             SpecError: the encoder gives no features for some node set or block.
         """
-        names = graph_layout(self.spec).sizes
-        _require("nodes", "node sets", features.nodes, names)
-        _require("tensors", "blocks", features.tensors, (ref.key for ref in self.spec.blocks))
+        require("nodes", "node sets", features.nodes, self.names)
+        require("tensors", "blocks", features.tensors, self.entries)
         parts = [
             nodes.flatten(1) if name in self.apart else nodes.mean(1)
-            for name, nodes in ((name, features.nodes[name]) for name in names)
+            for name, nodes in ((name, features.nodes[name]) for name in self.names)
         ]
-        for ref in self.spec.blocks:
-            tensor = features.tensors[ref.key]
-            entries = math.prod(ref.block.view)
+        for key, entries in self.entries.items():
+            tensor = features.tensors[key]
             parts.append(tensor.reshape(len(tensor), entries, tensor.shape[-1]).mean(1))
         return torch.cat(parts, dim=-1)
 
@@ -105,18 +105,21 @@ class EquivariantHead(nn.Module):
     def __init__(self, spec: WeightSpec, channels: int, scale: float = 0.01) -> None:
         super().__init__()
         self.spec = spec
+        self.keys = tuple(ref.key for ref in spec.blocks)
         self.layers = nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, 1))
-        self.gain = nn.Parameter(torch.full((len(spec.blocks),), scale))
+        self.gain = nn.Parameter(torch.full((len(self.keys),), scale))
 
     def forward(self, features: Features) -> dict[str, Tensor]:
-        _require("tensors", "blocks", features.tensors, (ref.key for ref in self.spec.blocks))
-        blocks = {}
-        for i, ref in enumerate(self.spec.blocks):
-            blocks[ref.key] = self.layers(features.tensors[ref.key]).squeeze(-1) * self.gain[i]
+        require("tensors", "blocks", features.tensors, self.keys)
+        blocks = {
+            key: self.layers(features.tensors[key]).squeeze(-1) * self.gain[i]
+            for i, key in enumerate(self.keys)
+        }
         return self.spec.join(blocks)
 
 
-def _require(field: str, what: str, found: Mapping[str, Tensor], wanted: Iterable[str]) -> None:
+def require(field: str, what: str, found: Mapping[str, Tensor], wanted: Iterable[str]) -> None:
+    """Raise SpecError if an encoder left features out that a head reads."""
     if missing := [name for name in wanted if name not in found]:
         raise SpecError(
             f"the encoder's features have no {field} for the {what} {', '.join(missing)}; they have "
