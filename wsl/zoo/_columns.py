@@ -91,7 +91,7 @@ def encode_column(name: str, array: np.ndarray) -> np.ndarray:
 
 def _encode_ascii(array: np.ndarray) -> np.ndarray | None:
     """The stored bytes of text that is ASCII without zero characters, else None; thousand times faster."""
-    codes = np.ascontiguousarray(array).view(np.uint32).reshape(len(array), -1)
+    codes = np.ascontiguousarray(array).view(np.uint32).reshape(len(array), array.itemsize // 4)
     after_end = codes[:, :-1] == 0
     if (codes > 0x7F).any() or (after_end & (codes[:, 1:] != 0)).any():
         return None

@@ -1,7 +1,8 @@
 """The zoo: a population of trained networks in one file, read through a memory map."""
 
 import os
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from wsl.zoo._map import FileMap, Rows, select
 from wsl.zoo._metadata import Metadata
 from wsl.zoo._reader import Content, Stored, read_content
 from wsl.zoo._splits import Split
+from wsl.zoo._where import where
 
 
 class Zoo:
@@ -145,6 +147,39 @@ class Zoo:
         numbers, places = self.tables.numbers[selection], self.tables.places[selection]
         return locate(self._architectures, numbers, places)
 
+    def where(self, expression: str) -> np.ndarray:
+        """``(n,)`` int64, ascending: the rows whose metadata meet a condition.
+
+        Args:
+            expression: such as ``"step == 86 and activation in ['relu', 'tanh']"``. Columns, numbers,
+                strings, comparisons, ``and``, ``or``, ``not``, ``in [..]``, ``+ - * /`` and parentheses; a
+                column whose name is no identifier in backticks. Besides the columns, ``row`` is a row's
+                number and ``architecture`` its architecture's name (unless a column has that name).
+
+        Raises:
+            ZooError: no such column, or something that is not of the language. Nothing is run as code.
+        """
+        columns = ChainMap(dict(self.tables.columns), _Virtual(self))  # type: ignore[arg-type]
+        return where(expression, columns, len(self), str(self._path))
+
+    def trajectory(self, model: Any) -> np.ndarray:
+        """``(n,)`` int64: the rows of one model in the order of their steps.
+
+        Args:
+            model: its value in the column ``model``. ``(model, step)`` identify a checkpoint.
+
+        Raises:
+            ZooError: the zoo has no columns ``model`` and ``step``, or no such model.
+        """
+        models, steps = self.metadata["model"], self.metadata["step"]
+        rows = np.flatnonzero(models == model)
+        if not len(rows):
+            raise ZooError(
+                f"{self._path} has no model {model!r}; it has {len(np.unique(models))} models, such as "
+                f"{models[0].item()!r}."
+            )
+        return rows[np.argsort(steps[rows], kind="stable")]
+
     @property
     def tables(self) -> Tables:
         """Everything but the weights, for the parts of this package."""
@@ -192,3 +227,23 @@ class Zoo:
                 )
             self._content = content
         return self._content
+
+
+class _Virtual(Mapping[str, np.ndarray]):
+    """What :meth:`Zoo.where` knows of a row besides its metadata."""
+
+    def __init__(self, zoo: Zoo) -> None:
+        self._zoo = zoo
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name == "row":
+            return np.arange(len(self._zoo))
+        if name == "architecture":
+            return self._zoo.architecture_of()
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("architecture", "row"))
+
+    def __len__(self) -> int:
+        return 2
