@@ -5,6 +5,8 @@ from wsl.encoders._deep_sets import DeepSets
 from wsl.encoders._dwsnet import DWSNet
 from wsl.encoders._flat_mlp import FlatMLP
 from wsl.encoders._graph_metanetwork import GraphMetanetwork
+from wsl.encoders._mixed import MixedEncoder, MixedFeatures, MixedWeights, reads_any_spec
+from wsl.encoders._mixed_kinds import WEIGHT_KINDS, weight_kinds
 from wsl.encoders._neural_graph_gnn import NeuralGraphGNN
 from wsl.encoders._neural_graph_transformer import NeuralGraphTransformer
 from wsl.encoders._nfn import NFNHNP, NFNNP
@@ -20,11 +22,15 @@ __all__ = [
     "NFNHNP",
     "NFNNP",
     "NFT",
+    "WEIGHT_KINDS",
     "DWSNet",
     "DeepSets",
     "Encoder",
     "FlatMLP",
     "GraphMetanetwork",
+    "MixedEncoder",
+    "MixedFeatures",
+    "MixedWeights",
     "NeuralGraphGNN",
     "NeuralGraphTransformer",
     "ProbeGen",
@@ -36,4 +42,6 @@ __all__ = [
     "Transformer",
     "UniversalNeuralFunctional",
     "WeightFeatures",
+    "reads_any_spec",
+    "weight_kinds",
 ]

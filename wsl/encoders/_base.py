@@ -1,7 +1,7 @@
 """What every encoder is: a module from weights to features of each weight and each neuron."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Self
 
 import torch
@@ -77,37 +77,32 @@ class Encoder(nn.Module):
         Raises:
             SpecError: a block key is missing or extra, or a value is not finite, or a deviation is negative.
         """
-        keys = [ref.key for ref in self.spec.blocks]
-        checked = {}
-        for name, given in (("mean", mean), ("std", std)):
-            if wrong := sorted(set(keys).symmetric_difference(given)):
-                raise SpecError(
-                    f"{name} must hold one value for each block of the spec; missing or extra: {wrong}."
-                )
-            values = torch.tensor([float(given[key]) for key in keys], dtype=torch.float64)
-            bad = ~values.isfinite() | ((values < 0) & (name == "std"))
-            if bad.any():
-                shown = {key: value.item() for key, value, b in zip(keys, values, bad, strict=True) if b}
-                raise SpecError(
-                    f"{name} is not finite or is negative for {shown}; are there NaN weights in the split?"
-                )
-            checked[name] = values
-        self.mean.copy_(checked["mean"])
-        self.std.copy_(torch.where(checked["std"] == 0, 1, checked["std"]))
+        means, stds = check_statistics([ref.key for ref in self.spec.blocks], mean, std)
+        self.mean.copy_(means)
+        self.std.copy_(stds)
 
-    def read(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Check ``weights`` and cut them into standardised blocks ``(B, *view)``, by block key.
+    def check(self, weights: Mapping[str, Tensor]) -> int:
+        """The number of networks whose weights these are.
 
         Raises:
             SpecError: a tensor is missing, extra, of another shape, or of another type than the encoder.
         """
-        self.spec.check_weights(weights)
+        count = self.spec.check_weights(weights)
         for name, tensor in weights.items():
             if tensor.dtype != self.mean.dtype:
                 raise SpecError(
                     f"{name} has type {tensor.dtype}, but the encoder has {self.mean.dtype}; convert the "
                     f"weights, or the encoder with encoder.to({tensor.dtype})."
                 )
+        return count
+
+    def read(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Check ``weights`` and cut them into standardised blocks ``(B, *view)``, by block key.
+
+        Raises:
+            SpecError: as :meth:`check`.
+        """
+        self.check(weights)
         blocks = self.spec.split(weights)
         return {key: (block - self.mean[i]) / self.std[i] for i, (key, block) in enumerate(blocks.items())}
 
@@ -123,3 +118,28 @@ class Encoder(nn.Module):
         for name, fill in (("mean", 0.0), ("std", 1.0)):
             twin.register_buffer(name, self.get_buffer(name).new_full((len(spec.blocks),), fill))
         return twin
+
+
+def check_statistics(
+    keys: Sequence[str], mean: Mapping[str, Tensor | float], std: Mapping[str, Tensor | float]
+) -> tuple[Tensor, Tensor]:
+    """Means and deviations in the order of ``keys``, float64; deviations of 0 become 1.
+
+    Raises:
+        SpecError: a key is missing or extra, or a value is not finite, or a deviation is negative.
+    """
+    checked = {}
+    for name, given in (("mean", mean), ("std", std)):
+        if wrong := sorted(set(keys).symmetric_difference(given)):
+            raise SpecError(
+                f"{name} must hold one value for each block of the spec; missing or extra: {wrong}."
+            )
+        values = torch.tensor([float(given[key]) for key in keys], dtype=torch.float64)
+        bad = ~values.isfinite() | ((values < 0) & (name == "std"))
+        if bad.any():
+            shown = {key: value.item() for key, value, b in zip(keys, values, bad, strict=True) if b}
+            raise SpecError(
+                f"{name} is not finite or is negative for {shown}; are there NaN weights in the split?"
+            )
+        checked[name] = values
+    return checked["mean"], torch.where(checked["std"] == 0, 1, checked["std"])

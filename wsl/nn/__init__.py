@@ -16,6 +16,8 @@ from wsl.nn._mlp import MLP
 from wsl.nn._neurons import NeuronDescription, WeightDescription, pool_to_ends
 from wsl.nn._nfn_layer import NFNLayer
 from wsl.nn._nft import WeightAttention
+from wsl.nn._pooled_head import PooledHead
+from wsl.nn._positions import OPERATORS, neuron_features, operator_features
 from wsl.nn._principal_aggregation import EdgeUpdate, PrincipalAggregation
 from wsl.nn._probe_generator import GeneratedProbes
 from wsl.nn._probed_module import ProbedModule
@@ -40,6 +42,7 @@ from wsl.nn._weight_chain import WeightChain, weight_chain
 
 __all__ = [
     "MLP",
+    "OPERATORS",
     "AttentionPooling",
     "ChainLinear",
     "ChainState",
@@ -58,6 +61,7 @@ __all__ = [
     "NFNLayer",
     "NeuronDescription",
     "Placement",
+    "PooledHead",
     "PositionGains",
     "PrincipalAggregation",
     "ProbeFeatures",
@@ -88,6 +92,8 @@ __all__ = [
     "flipping_connections",
     "fold_edges",
     "index_encoding",
+    "neuron_features",
+    "operator_features",
     "pool_to_ends",
     "run_steps",
     "sign_characters",

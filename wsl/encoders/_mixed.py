@@ -1,0 +1,145 @@
+"""Encoding batches of networks of different architectures."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wsl.encoders._base import Encoder, WeightFeatures, check_statistics
+from wsl.encoders._graph_metanetwork import GraphMetanetwork
+from wsl.encoders._mixed_kinds import WEIGHT_KINDS, weight_kinds
+from wsl.encoders._mixed_sparse import SparseForm
+from wsl.spec import WeightSpec
+
+MixedWeights = Sequence[tuple[WeightSpec, Mapping[str, Tensor]]]
+MixedFeatures = list[tuple[WeightSpec, WeightFeatures]]
+
+_TWINS = 1024
+_DENSE_FROM = 1 << 19
+
+
+class MixedEncoder(nn.Module):
+    """One encoder for networks of any architectures, in batches of several of them.
+
+    Takes encoders whose parameters do not depend on the specification, those with ``for_spec``. Networks of
+    one architecture are encoded together, by a twin of the encoder that shares its parameters; twins are kept
+    (of the last 1024 architectures). What a network gets does not depend on the others in its batch.
+
+    A :class:`GraphMetanetwork` also has a sparse form, one graph that holds networks of any architectures:
+    groups of few edges are encoded together in it, with the same results. Groups whose states of edges have
+    at least ``dense_from`` numbers (weights on edges times channels) run dense, which is faster for them:
+    about eight networks of 1,100 weights at 64 channels.
+
+    Weights are standardised by kind (:func:`weight_kinds`), with statistics over all architectures, which
+    also hold for architectures that are seen later. Statistics of each architecture by itself would hide how
+    architectures differ, and, where there are few networks of each, what tells these apart.
+
+    Args:
+        encoder: gives the parameters; its own statistics are not used.
+        dense_from: where the dense form begins; 0 for always, ``math.inf`` for never.
+
+    Shapes: for each architecture its specification and weights ``(B_i, *shape)``, to its specification and
+    features of ``B_i`` networks, in the same order.
+
+    Raises:
+        TypeError: an encoder whose parameters depend on the specification.
+        ValueError: an encoder with probe features, which are of one architecture.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, encoder: Encoder, *, dense_from: float = _DENSE_FROM) -> None:
+        super().__init__()
+        name = type(encoder).__name__
+        if not reads_any_spec(type(encoder)):
+            raise TypeError(
+                f"the parameters of {name} depend on the specification, so it reads one architecture only.\n"
+                "  Choose an encoder with for_spec, such as GraphMetanetwork."
+            )
+        if getattr(encoder, "probes", None) is not None:
+            raise ValueError(
+                f"this {name} has probe features, which run networks of one architecture.\n"
+                "  Make it without probes to read several architectures."
+            )
+        self.encoder = encoder
+        self.dense_from = dense_from
+        self.register_buffer("mean", torch.zeros(len(WEIGHT_KINDS)))
+        self.register_buffer("std", torch.ones(len(WEIGHT_KINDS)))
+        # In a tuple its modules are not registered a second time.
+        self._sparse = (SparseForm(encoder),) if type(encoder) is GraphMetanetwork else ()
+        self._twins: OrderedDict[WeightSpec, Encoder] = OrderedDict()
+        self._made_for: list[tuple[Tensor, int]] = []
+
+    @property
+    def channels(self) -> int:
+        """Width of all output features."""
+        return self.encoder.channels
+
+    def set_statistics(self, mean: Mapping[str, Tensor | float], std: Mapping[str, Tensor | float]) -> None:
+        """Standardise blocks by the mean and standard deviation of their kind, over a training split.
+
+        Args:
+            mean, std: for all of :data:`WEIGHT_KINDS`.
+
+        Raises:
+            SpecError: a kind is missing or extra, or a value is not finite, or a deviation is negative.
+        """
+        means, stds = check_statistics(WEIGHT_KINDS, mean, std)
+        self.mean.copy_(means)
+        self.std.copy_(stds)
+
+    def twin(self, spec: WeightSpec) -> Encoder:
+        """The encoder for one architecture: the same parameters, the statistics of its kinds of blocks."""
+        now = [(self.mean, self.mean._version), (self.std, self.std._version)]
+        if [(id(tensor), version) for tensor, version in now] != [(id(t), v) for t, v in self._made_for]:
+            self._twins.clear()
+            self._made_for = now
+        if spec not in self._twins:
+            with torch.inference_mode(False):  # else twins that evaluation makes could not be trained
+                self._twins[spec] = self._make_twin(spec)
+            if len(self._twins) > _TWINS:
+                self._twins.popitem(last=False)
+        self._twins.move_to_end(spec)
+        twin = self._twins[spec]
+        twin.training = self.training
+        return twin
+
+    def forward(self, groups: MixedWeights) -> MixedFeatures:
+        twins = [self.twin(spec) for spec, _ in groups]
+        small = {
+            i: (twin, weights)
+            for i, (twin, (_, weights)) in enumerate(zip(twins, groups, strict=True))
+            if isinstance(twin, GraphMetanetwork) and self._sparse and self._runs_sparse(twin, weights)
+        }
+        encoded: dict[int, WeightFeatures] = {}
+        for form in self._sparse if len(small) > 1 else ():
+            encoded = dict(zip(small, form.mixed(list(small.values())), strict=True))
+        return [
+            (spec, encoded[i] if i in encoded else twins[i](weights))
+            for i, (spec, weights) in enumerate(groups)
+        ]
+
+    def _runs_sparse(self, twin: GraphMetanetwork, weights: Mapping[str, Tensor]) -> bool:
+        edges, count = twin.layout.edges, twin.check(weights)
+        numbers = count * sum(math.prod(block.sizes) for block in edges) * self.channels
+        return 0 < numbers < self.dense_from and not any(block.is_hyperedge for block in edges)
+
+    def _make_twin(self, spec: WeightSpec) -> Encoder:
+        assert reads_any_spec(type(self.encoder))
+        twin: Encoder = self.encoder.for_spec(spec)  # type: ignore[operator]
+        rows = [WEIGHT_KINDS.index(kind) for kind in weight_kinds(spec)]
+        twin.mean.copy_(self.mean[rows])
+        twin.std.copy_(self.std[rows])
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_twins": OrderedDict(), "_made_for": []}
+
+
+def reads_any_spec(kind: type[Encoder]) -> bool:
+    """Whether the parameters of a family do not depend on the specification."""
+    return hasattr(kind, "for_spec")

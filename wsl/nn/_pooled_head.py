@@ -1,0 +1,72 @@
+"""A head that reads networks of any architecture with the same parameters."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from wsl.graph import ROLES, graph_layout
+from wsl.nn._heads import Features, require
+from wsl.nn._positions import KINDS
+from wsl.spec import WeightSpec
+
+
+class PooledHead(nn.Module):
+    """A vector for each network, of any architecture, that does not change when hidden neurons are permuted.
+
+    Features are pooled to a fixed width, then an MLP. Nodes are pooled by their kind (hidden, input, output,
+    fixed): the mean over the nodes of each set, then over the sets of a kind. Weights are pooled by their
+    role (weight, bias, running statistics, other): the mean over the entries of each block, then over the
+    blocks of a role. What an architecture does not have is zero. So every layer counts the same, however
+    wide it is. A network's vector is the same alone and in any batch.
+
+    Args:
+        channels: width of the encoder's output.
+        out_features: size of the vector.
+        hidden: width of the MLP; twice ``channels`` if not given.
+        dropout: rate after the hidden layer of the MLP.
+
+    Shapes: for each architecture its specification and the features of ``B_i`` networks, to
+    ``(sum B_i, out_features)``, in this order.
+
+    Raises:
+        SpecError: the encoder gives no features for some node set or block.
+    """
+
+    def __init__(
+        self, channels: int, out_features: int, hidden: int | None = None, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        width = hidden or 2 * channels
+        self.layers = nn.Sequential(
+            nn.Linear((len(KINDS) + len(ROLES)) * channels, width),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(width, out_features),
+        )
+
+    def pool(self, features: Sequence[tuple[WeightSpec, Features]]) -> Tensor:
+        """The pooled features that the MLP reads, for embeddings: ``(sum B_i, 9 * channels)``."""
+        return torch.cat([pool_by_role(spec, own) for spec, own in features])
+
+    def forward(self, features: Sequence[tuple[WeightSpec, Features]]) -> Tensor:
+        out: Tensor = self.layers(self.pool(features))
+        return out
+
+
+def pool_by_role(spec: WeightSpec, features: Features) -> Tensor:
+    """Features of ``B`` networks to ``(B, 9 * C)``: means of kinds of nodes, then of roles of weights."""
+    layout = graph_layout(spec)
+    require("nodes", "node sets", features.nodes, layout.sizes)
+    require("tensors", "blocks", features.tensors, (ref.key for ref in spec.blocks))
+    found: dict[str, list[Tensor]] = {}
+    for name, kind in layout.kinds.items():
+        found.setdefault(kind, []).append(features.nodes[name].mean(1))
+    for block in layout.blocks:
+        tensor = features.tensors[block.key]
+        entries = list(range(1, tensor.dim() - 1))
+        found.setdefault(block.role, []).append(tensor.mean(entries) if entries else tensor)
+    like = next(iter(features.nodes.values()))
+    none = like.new_zeros(len(like), like.shape[-1])
+    means = [torch.stack(found[name]).mean(0) if name in found else none for name in (*KINDS, *ROLES)]
+    return torch.cat(means, dim=1)
