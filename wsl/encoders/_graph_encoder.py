@@ -47,10 +47,10 @@ class GraphEncoder(Encoder):
 
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
         blocks, state = self.embed(weights)
-        return self.features(blocks, self.update(state))
+        return self.features(blocks, self.update(state) if self.layout.sizes else state)
 
     def update(self, state: GraphState) -> GraphState:
-        """All layers, from the embedded state to that of the output."""
+        """All layers, from the embedded state to that of the output; not called where there are no nodes."""
         raise NotImplementedError
 
     def embed(self, weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], GraphState]:

@@ -135,10 +135,10 @@ class ScaleGMN(Encoder):
         state = self.embedding(self.layout, blocks)
         nodes, invariants = state.nodes, state.invariants
         edges = fold_edges(self.layout, state.edges, self.identity, len(nodes))
-        for layer in self.layers:
+        for layer in self.layers if self.layout.sizes else ():
             edges, nodes, invariants = layer(self.layout, edges, nodes, invariants)
         known = self.invariants(self.layout, nodes, invariants)
-        network = state.network + known.mean(1)
+        network = state.network + known.sum(1) / max(1, known.shape[1])
         terms = end_terms(self.ends(known), nodes[..., :0])
         sets = {name: (nodes[:, rows], known[:, rows]) for name, rows in self.layout.slices.items()}
         connections = {c.key: (c, flips) for c, _, flips in flipping_connections(self.layout)}

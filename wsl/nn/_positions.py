@@ -67,7 +67,7 @@ def neuron_features(layout: GraphLayout, dtype: torch.dtype, device: torch.devic
         ``(N, NEURON_FEATURES)`` for the nodes of all sets; rows of a set of hidden neurons are equal.
     """
     rows = [_node_features(layout, nodes) for nodes in layout.spec.topology.nodes]
-    return torch.cat(rows).to(device, dtype)
+    return torch.cat(rows).to(device, dtype) if rows else torch.zeros(0, NEURON_FEATURES).to(device, dtype)
 
 
 @lru_cache(maxsize=256)
@@ -79,9 +79,11 @@ def operator_features(layout: GraphLayout, dtype: torch.dtype, device: torch.dev
     """
     choices = torch.eye(OPERATORS, dtype=torch.float64)
     choices = torch.cat([torch.zeros(_COMMON, OPERATORS), choices, torch.zeros(1, OPERATORS)])
-    indices = torch.tensor([activation_index(nodes) for nodes in layout.spec.topology.nodes])
-    rows = choices[indices].repeat_interleave(torch.tensor(list(layout.sizes.values())), dim=0)
-    return rows.to(device, dtype) if rows.any() else None
+    found = {nodes.name: activation_index(nodes) for nodes in layout.spec.topology.nodes}
+    if not any(_COMMON <= index < _COMMON + OPERATORS for index in found.values()):
+        return None
+    indices = [found[name] for name, size in layout.sizes.items() for _ in range(size)]
+    return choices[torch.tensor(indices)].to(device, dtype)
 
 
 def _node_features(layout: GraphLayout, nodes: NodeSet) -> Tensor:

@@ -34,9 +34,8 @@ class ScaleState(NamedTuple):
 def flipping_nodes(layout: GraphLayout, device: torch.device) -> Tensor:
     """Which nodes change sign, ``(N, 1)``."""
     flipped = sign_characters(layout).nodes
-    rows = torch.tensor([name in flipped for name in layout.sizes], device=device)
-    sizes = torch.tensor(list(layout.sizes.values()), device=device)
-    return rows.repeat_interleave(sizes).unsqueeze(1)
+    rows = [name in flipped for name, size in layout.sizes.items() for _ in range(size)]
+    return torch.tensor(rows, dtype=torch.bool, device=device).unsqueeze(1)
 
 
 class ScaleEmbedding(nn.Module):

@@ -70,8 +70,8 @@ class UniversalLinear(nn.Module):
             torch.empty(_width(group.targets) * out_channels, _width(group.sources) * in_channels)
             for group in self.groups
         )
-        constants = [_width(group.targets) * out_channels for group in self.groups if not group.pattern]
-        self.bias = nn.Parameter(torch.empty(*constants))
+        constants = sum(_width(group.targets) * out_channels for group in self.groups if not group.pattern)
+        self.bias = nn.Parameter(torch.empty(constants))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
