@@ -118,6 +118,7 @@ def _figures(run: Run) -> dict[str, Any]:
         "parameters": meter["parameters"],
         "epochs": meter["epochs"],
         "steps": meter["steps"],
+        "networks": meter["networks"],
         "cpu_seconds": meter["seconds"],
         "epoch_seconds": meter["seconds"] / meter["epochs"],
         "networks_per_second": meter["networks"] / meter["seconds"],

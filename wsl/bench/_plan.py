@@ -73,17 +73,21 @@ def check_folder(runs: Sequence[Run], redo: bool) -> None:
     """Refuse or delete what earlier benches made otherwise.
 
     Raises:
-        BenchError: a run differs in configuration, budget, zoo or code, and ``redo`` is not set.
+        BenchError: a run differs in configuration, budget, zoo or code, and ``redo`` is not set; or something
+            else is in its place.
     """
-    other = {run: changed for run in runs if (changed := run.made_otherwise())}
+    for run in runs:
+        if run.foreign:
+            raise BenchError(f"{run.folder} was not made by a bench. Choose another folder with --out.")
+    other = [(run, changed) for run in runs if (changed := run.made_otherwise())]
     if other and not redo:
-        lines = [f"  {run.folder}: {'; '.join(changed)}" for run, changed in other.items()]
+        lines = [f"  {run.folder}: {'; '.join(changed)}" for run, changed in other]
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         raise BenchError(
             "\n".join(["runs with other settings are there already.", *lines[:_SHOWN], *more])
             + "\n  Keep the settings, choose another folder with --out, or train these anew with --redo."
         )
-    for run in other:
+    for run, _ in other:
         run.clear()
 
 

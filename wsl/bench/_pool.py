@@ -42,10 +42,9 @@ def run_processes(
 
 
 def _start(run: Run, inherit: Sequence[int]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "wsl", "bench", "run", str(run.folder), "--parent", str(os.getpid())]
     with open(run.folder / LOG, "ab") as log:
         return subprocess.Popen(
-            command,
+            _command(run),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -53,6 +52,10 @@ def _start(run: Run, inherit: Sequence[int]) -> subprocess.Popen[bytes]:
             start_new_session=True,  # Ctrl-C of a terminal reaches this process alone, which stops the others
             pass_fds=tuple(inherit),
         )
+
+
+def _command(run: Run) -> list[str]:
+    return [sys.executable, "-m", "wsl", "bench", "run", str(run.folder), "--parent", str(os.getpid())]
 
 
 def _environment() -> dict[str, str]:

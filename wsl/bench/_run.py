@@ -51,6 +51,11 @@ class Run:
         """Whether there is a result."""
         return (self.folder / RESULT).is_file()
 
+    @property
+    def foreign(self) -> bool:
+        """Whether the folder is there, but not a bench's."""
+        return self.folder.exists() and not (self.folder / REQUEST).is_file()
+
     def save(self) -> None:
         """Write the request, from which :meth:`load` reads it."""
         values = {**asdict(self), "out": str(self.out), "zoo": str(self.zoo)}
@@ -87,8 +92,6 @@ class Run:
     def made_otherwise(self) -> list[str]:
         """How a run that the folder holds already differs from this one; nothing if none does."""
         if not (self.folder / REQUEST).is_file():
-            if self.folder.exists():
-                return ["the folder was not made by a bench"]
             return []
         before = Run.load(self.folder)
         told = {"budget": str(before.budget), **before.key}

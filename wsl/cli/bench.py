@@ -112,7 +112,7 @@ def _encoders_parser() -> ArgumentParser:
     parser.add_argument("--zoo", type=str, required=True, help="the zoo file")
     parser.add_argument(
         "--configs",
-        type=str | None,
+        type=str,
         default=None,
         help="folder with bench/TASK.yaml and encoder/NAME.yaml; the checkout's by default",
     )
@@ -124,19 +124,17 @@ def _encoders_parser() -> ArgumentParser:
         default=None,
         help="names of the files in encoder/, or paths of other YAML files; all by default",
     )
-    parser.add_argument("--seeds", type=int | None, default=None, help="runs of each encoder (default: 3)")
+    parser.add_argument("--seeds", type=int, default=None, help="runs of each encoder (default: 3)")
     parser.add_argument(
         "--minutes",
-        type=float | None,
+        type=float,
         default=None,
         help="processor time of training in a run: steps are timed first, and their number is fixed; "
         "start-up, validation and test are not counted",
     )
-    parser.add_argument("--epochs", type=int | None, default=None, help="or: the same epochs for all")
+    parser.add_argument("--epochs", type=int, default=None, help="or: the same epochs for all")
     parser.add_argument("--workers", type=int, default=1, help="runs at once; at most the number of cores")
-    parser.add_argument(
-        "--out", type=str | None, default=None, help=f"folder of runs and tables (default: {OUT})"
-    )
+    parser.add_argument("--out", type=str, default=None, help=f"folder of runs and tables (default: {OUT})")
     parser.add_argument(
         "--smoke",
         action="store_true",
@@ -154,6 +152,6 @@ def _run_parser() -> ArgumentParser:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument("folder", type=str, help="the run's folder, e.g. runs/bench/nfn_np/seed0")
     parser.add_argument(
-        "--parent", type=int | None, default=None, help="end when this process is not the parent any more"
+        "--parent", type=int, default=None, help="end when this process is not the parent any more"
     )
     return parser

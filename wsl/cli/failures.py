@@ -31,7 +31,7 @@ REASONS = (
     (r"Expected a dot import path string: (\S+)", "there is no class {}"),
     (r"Expected '(\S+)' to be a subclass of <class '(\S+)'>", "{} is no {}"),
     (r"Option '(\S+)' is not accepted", "there is no option {}"),
-    (r"Expected a <class '(?!NoneType)(\w+)'>\. Got value: (\S+?)\.?\s", "expected {}, got {}"),
+    (r"Expected a <class '(?!NoneType)(\w+)'>\. Got value: (\S+?)\.?(?:\s|$)", "expected {}, got {}"),
     (r"[Ff]ile does not exist: '?([^'\n]+)'?", "there is no file {}"),
 )
 

@@ -1,0 +1,109 @@
+"""``python -m wsl bench``: arguments, help, and a whole bench that is killed and goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_benches import FLAT, STATISTICS, write_encoder
+from small_runs import python
+
+import wsl
+from wsl.cli import main
+
+pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "either --minutes of processor time, or --epochs"),
+        (["--minutes", "1", "--epochs", "2"], "either --minutes of processor time, or --epochs"),
+        (["--smoke", "--epochs", "2"], "a smoke test has its own budget"),
+        (["--minutes", "-1"], "minutes is -1.0"),
+        (["--epochs", "0"], "epochs is 0"),
+        (["--epochs", "1", "--seeds", "0"], "seeds is 0"),
+        (["--epochs", "1", "--workers", "0"], "workers is 0"),
+        (["--epochs", "1", "--encoders", "nope"], "there is no encoder 'nope'"),
+        (["--epochs", "1", "--configs", "nowhere"], "there is no folder nowhere"),
+        (["--epochs", "1", "--zoo", "nowhere.h5"], "nowhere.h5. Check the path"),
+        (["--epochs", "one"], "epochs: expected int, got one"),
+        (["--pace", "1"], "--pace"),
+    ],
+    ids=lambda value: "_".join(value) if isinstance(value, list) else "",
+)
+def test_faulty_arguments_are_one_paragraph_and_leave_nothing(zoo_path, folder, capsys, options, said):
+    assert main(["bench", "encoders", "--zoo", zoo_path, *options]) == 2
+    error = capsys.readouterr().err
+    assert (
+        error.startswith("wsl bench: ") and said in error and "\n\n" not in error and "Traceback" not in error
+    )
+    assert not list(folder.iterdir())
+
+
+def test_the_zoo_and_the_subcommand_are_needed(folder, capsys):
+    assert main(["bench", "encoders", "--epochs", "1"]) == main(["bench"]) == 2
+    assert main(["bench", "run", "nowhere"]) == 2
+    assert "nowhere is no run of a bench" in capsys.readouterr().err
+
+
+def test_help_says_what_the_budget_is(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "encoders", "--help"])
+    assert stop.value.code == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for option in (
+        "--zoo",
+        "--configs",
+        "--encoders",
+        "--seeds",
+        "--minutes",
+        "--epochs",
+        "--workers",
+        "--out",
+    ):
+        assert option in shown
+    assert "processor time of training in a run" in shown and "--smoke" in shown and "--redo" in shown
+    assert "start-up, validation and test are not counted" in shown
+
+
+def start(*options):
+    environment = {**os.environ, "PYTHONPATH": str(Path(wsl.__file__).parents[1])}
+    command = [sys.executable, "-m", "wsl", "bench", "encoders", *options]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    )
+
+
+def wait_for(path):
+    end = time.monotonic() + 240
+    while not path.is_file():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_bench_that_is_stopped_goes_on(zoo_path, folder, how):
+    """Killed in the middle of its second run, it leaves no process, and then does what is missing only."""
+    encoders = [write_encoder(folder, "flat", FLAT), write_encoder(folder, "stat", STATISTICS)]
+    options = ["--zoo", zoo_path, "--encoders", *encoders, "--seeds", "1", "--epochs", "400"]
+    whole = python("-m", "wsl", "bench", "encoders", *options, "--out", "whole")
+    assert whole.returncode == 0, whole.stdout + whole.stderr
+    broken = start(*options, "--out", "broken")
+    wait_for(folder / "broken/stat/seed0/checkpoints/last.ckpt")
+    broken.send_signal(how)
+    assert broken.wait(60) == (1 if how == signal.SIGINT else -signal.SIGKILL), broken.stdout.read()
+    broken.stdout.close()
+    assert not (folder / "broken/stat/seed0/training.json").exists()
+    first = folder / "broken/flat/seed0"
+    before = {path: path.stat().st_mtime_ns for path in first.rglob("*")}
+    again = python("-m", "wsl", "bench", "encoders", *options, "--out", "broken")
+    assert again.returncode == 0 and "1 of 2 runs are to be done" in again.stderr, again.stderr
+    assert {path: path.stat().st_mtime_ns for path in first.rglob("*")} == before
+    tables = [(folder / name / "table.md").read_text() for name in ("whole", "broken")]
+    accuracies = [[line.split(" | ")[4:6] for line in text.splitlines()[:4]] for text in tables]
+    assert accuracies[0] == accuracies[1]
