@@ -1,113 +1,122 @@
-"""Dense message passing against its sparse twin: CPU time and peak memory of forward + backward.
+"""Dense message passing against its sparse twin: CPU time, peak memory, and the speed of its matrix products.
 
     pytest tests/benchmarks/bench_message_passing.py -m slow -s
     python tests/benchmarks/bench_message_passing.py            # the table alone
 
-Batch 64 of 2-32-32-1 SIRENs, 64 channels, 4 layers, the same parameters, one thread. Each side runs in a
-process of its own, with the same raised thresholds of malloc (else glibc maps large blocks anew for every
-operator); sides alternate, and the best round of each counts. Memory is the growth of the peak resident set
-in the first step of the whole batch, after a step of two networks.
+Forward and backward of batch 64 of 2-32-32-1 SIRENs, 64 channels, 4 layers, the same parameters, one thread;
+figures are those of :mod:`side_by_side`. The products of edges, ``e W`` and its two gradients, are timed one
+by one inside of steps: their share of the peak is operations over time, against a product of two 1024 x 1024
+matrices in the same process. Of the operations of a step, and of its time, they have the parts shown below.
 """
 
-import json
-import os
-import resource
-import subprocess
-import sys
 import time
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-ROOT = Path(__file__).parents[2]
+import pytest
+import side_by_side
+import torch
+from side_by_side import Figures
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from wsl.encoders import GraphMetanetwork
+from wsl.spec import WeightSpec
+from wsl.testing import random_weights
+
 SIDES = ("dense", "sparse")
-ROUNDS = 3
-STEPS = 4
-BATCH = 64
-THRESHOLD = str(1 << 30)
+ROUNDS, BATCH, CHANNELS, LAYERS = 3, 64, 64, 4
+SIREN = (
+    "axes h1: 32 hidden sin  h2: 32 hidden sin  x: 2 input  y: 1 output\n"
+    "layers.0.weight h1 x\nlayers.0.bias h1\nlayers.1.weight h2 h1\nlayers.1.bias h2\n"
+    "layers.2.weight y h2\nlayers.2.bias y"
+)
+EDGES = 2 * 32 + 32 * 32 + 32
+EDGE_FLOPS = LAYERS * 3 * 2 * EDGES * CHANNELS**2  # of one network: the product and its two gradients
 
 
-def measure(side: str) -> dict[str, float]:
-    """CPU seconds of one step and MB of memory, of one side, in this process."""
-    import torch
+class EdgeProducts(TorchDispatchMode):
+    """CPU time and operations of the matrix products of edges, which alone write into given memory."""
 
-    from wsl.encoders import GraphMetanetwork
-    from wsl.spec import WeightSpec
-    from wsl.testing import random_weights
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds, self.flops = 0.0, 0
 
-    torch.set_num_threads(1)
-    spec = WeightSpec.parse(
-        "axes h1: 32 hidden sin  h2: 32 hidden sin  x: 2 input  y: 1 output\n"
-        "layers.0.weight h1 x\nlayers.0.bias h1\nlayers.1.weight h2 h1\nlayers.1.bias h2\n"
-        "layers.2.weight y h2\nlayers.2.bias y"
-    )
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func not in (torch.ops.aten.mm.out, torch.ops.aten.addmm_.default):
+            return func(*args, **kwargs)
+        start = time.process_time()
+        result = func(*args, **kwargs)
+        self.seconds += time.process_time() - start
+        left, right = args[-2:]
+        self.flops += 2 * left.shape[0] * left.shape[1] * right.shape[1]
+        return result
+
+
+def build(side: str) -> tuple[nn.Module, nn.Module, dict[str, Tensor]]:
+    """The encoder, the form of it that runs, and the weights of a batch."""
+    spec = WeightSpec.parse(SIREN)
     torch.manual_seed(0)
-    encoder = GraphMetanetwork(spec, channels=64, layers=4)
+    encoder = GraphMetanetwork(spec, channels=CHANNELS, layers=LAYERS)
     run = encoder if side == "dense" else encoder.sparse()
-    weights = random_weights(spec, BATCH, torch.Generator().manual_seed(0), torch.float32)
+    return encoder, run, random_weights(spec, BATCH, torch.Generator().manual_seed(0), torch.float32)
 
-    def step() -> float:
+
+def measure(side: str) -> Figures:
+    """One side, in this process."""
+    encoder, run, weights = build(side)
+
+    def step(rows: int) -> float:
         encoder.zero_grad()
-        nodes = run(weights).nodes
+        nodes = run({name: tensor[:rows] for name, tensor in weights.items()}).nodes
         loss = sum(value.square().mean() for value in nodes.values())
         loss.backward()
         return loss.item()
 
-    whole, weights = weights, {name: tensor[:2] for name, tensor in weights.items()}
-    step()
-    weights = whole
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    loss = step()
-    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    times = []
-    for _ in range(STEPS):
-        start = time.process_time()
-        step()
-        times.append(time.process_time() - start)
-    return {"seconds": min(times), "memory": memory, "loss": loss}
+    figures = side_by_side.measure_step(step, BATCH)
+    figures["flops"] = side_by_side.count_flops(step, BATCH)
+    if side == "dense":
+        timed = []
+        for _ in range(3):
+            with EdgeProducts() as products:
+                step(BATCH)
+            timed.append(products.seconds)
+        figures |= {"edge_seconds": min(timed), "edge_flops": products.flops}
+    return figures
 
 
-def run_sides() -> dict[str, dict[str, float]]:
-    """The best round of each side."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-        "OMP_NUM_THREADS": "1",
-        "MALLOC_MMAP_THRESHOLD_": THRESHOLD,
-        "MALLOC_TRIM_THRESHOLD_": THRESHOLD,
-    }
-    best: dict[str, dict[str, float]] = {}
-    for _ in range(ROUNDS):
-        for side in SIDES:
-            command = [sys.executable, __file__, side]
-            output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-            result = json.loads(output.stdout)
-            previous = best.get(side, result)
-            best[side] = {key: min(result[key], previous[key]) for key in result}
-    return best
-
-
-def report(best: dict[str, dict[str, float]]) -> str:
+def report(best: dict[str, Figures]) -> str:
     """The table."""
-    lines = [f"{'':8}{'CPU ms':>9}{'networks / CPU-s':>19}{'peak MB':>9}"]
+    lines = [f"{'':8}{'CPU ms':>9}{'networks / CPU-s':>19}{'peak MB':>9}{'of the peak':>13}"]
     for side, result in best.items():
+        share = side_by_side.share_of_peak(result["flops"], result["seconds"], result)
+        speed = BATCH / result["seconds"]
         lines.append(
-            f"{side:8}{1e3 * result['seconds']:9.0f}{BATCH / result['seconds']:19.0f}{result['memory']:9.0f}"
+            f"{side:8}{1e3 * result['seconds']:9.0f}{speed:19.0f}{result['memory']:9.0f}{share:13.0%}"
         )
     dense, sparse = best["dense"], best["sparse"]
     speed, memory = sparse["seconds"] / dense["seconds"], dense["memory"] / sparse["memory"]
-    lines.append(
-        f"dense is {speed:.2f} times as fast (target 2.5), with {memory:.0%} of the memory (target 40%)"
-    )
+    share = side_by_side.share_of_peak(dense["edge_flops"], dense["edge_seconds"], dense)
+    peak = side_by_side.peak(dense) / 1e9
+    lines += [
+        f"dense is {speed:.2f} times as fast (target 2.5), with {memory:.0%} of the memory (target 40%)",
+        f"products of edges: {share:.0%} of the peak of {peak:.0f} GF/s (target 50%); "
+        f"{dense['edge_flops'] / dense['flops']:.0%} of the operations of a step, "
+        f"{dense['edge_seconds'] / dense['seconds']:.0%} of its time",
+    ]
     return "\n".join(lines)
 
 
 def test_dense_equals_sparse() -> None:
-    best = run_sides()
+    best = side_by_side.run_sides(__file__, SIDES, 1)
     print("\n" + report(best))
-    assert abs(best["dense"]["loss"] - best["sparse"]["loss"]) < 1e-5
+    assert best["dense"]["loss"] == pytest.approx(best["sparse"]["loss"], abs=1e-5)
+    assert best["dense"]["edge_flops"] == BATCH * EDGE_FLOPS
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(measure(sys.argv[1])))
-    else:
-        print(report(run_sides()))
+    if not side_by_side.answer(measure):
+        print(report(side_by_side.run_sides(__file__, SIDES, ROUNDS)))
