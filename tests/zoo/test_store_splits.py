@@ -39,6 +39,50 @@ def test_splits_follow_the_seed_and_only_the_seed() -> None:
     assert first["a"].recipe["groups"] == 100
 
 
+@given(groups=groups_of_rows, seed=st.integers(0, 2**32 - 1), strata=st.integers(1, 4))
+def test_strata_are_divided_alike(groups: list[int], seed: int, strata: int) -> None:
+    fractions = {"train": 0.5, "val": 0.25, "test": 0.25}
+    models, label = np.array(groups), np.array(groups) % strata
+    splits = split_by_model(models, fractions, seed, column="m", stratify=label, stratify_column="label")
+    plain = split_by_model(models, fractions, seed)
+    sizes = {name: len(np.unique(models[split.indices])) for name, split in splits.items()}
+    assert sizes == {name: len(np.unique(models[split.indices])) for name, split in plain.items()}
+    assert sorted(np.concatenate([split.indices for split in splits.values()])) == list(range(len(groups)))
+    check_splits(splits, {"m": models}, len(groups))
+    for stratum in range(strata):
+        total = len(np.unique(models[label == stratum]))
+        for name, share in fractions.items():
+            rows = splits[name].indices
+            found = len(np.unique(models[rows][label[rows] == stratum]))
+            assert abs(found - share * total) < 2
+    assert splits["train"].recipe["stratify"] == "label"
+
+
+def test_large_strata_keep_their_proportions_and_stay_random() -> None:
+    models = np.arange(3000)
+    label = (models >= 2700).astype(int)  # a rare class
+    fractions = {"train": 0.7, "val": 0.1, "test": 0.2}
+    first, other = (split_by_model(models, fractions, seed, stratify=label) for seed in (0, 1))
+    for name, share in fractions.items():
+        assert abs((label[first[name].indices] == 1).sum() - 300 * share) <= 1
+    common = np.intersect1d(first["test"].indices, other["test"].indices)
+    assert 80 < len(common) < 160, "two seeds share a fifth of a fifth"
+
+
+@pytest.mark.parametrize(
+    ("stratify", "message"),
+    [
+        ([0, 1, 1, 1], "Group 0 has rows of label 0 and 1"),
+        ([0.5] * 4, "Cannot stratify by label: .* float64"),
+        ([0, 0, 1], "3 int64 values for 4 rows"),
+    ],
+)
+def test_what_cannot_be_stratified(stratify: list[float], message: str) -> None:
+    halves = {"a": 0.5, "b": 0.5}
+    with pytest.raises(ZooError, match=message):
+        split_by_model([0, 0, 1, 1], halves, 0, stratify=stratify, stratify_column="label")
+
+
 @pytest.mark.parametrize(
     ("fractions", "message"),
     [

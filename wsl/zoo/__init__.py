@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from wsl.zoo._architecture import Located, ZooArchitecture
 from wsl.zoo._build import ShardedBuild
+from wsl.zoo._copies import merge_zoos, split_zoo, subset_zoo
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._layout import Architecture
@@ -30,8 +31,11 @@ __all__ = [
     "ZooError",
     "ZooWriter",
     "iter_rows",
+    "merge_zoos",
     "render",
     "split_by_model",
+    "split_zoo",
+    "subset_zoo",
     "verify_zoo",
     "zoo_info",
 ]

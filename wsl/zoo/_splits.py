@@ -51,7 +51,13 @@ class Split:
 
 
 def split_by_model(
-    groups: Any, fractions: Mapping[str, float], seed: int, *, column: str | None = None
+    groups: Any,
+    fractions: Mapping[str, float],
+    seed: int,
+    *,
+    column: str | None = None,
+    stratify: Any = None,
+    stratify_column: str | None = None,
 ) -> dict[str, Split]:
     """Divide rows at random, keeping each group (checkpoints of a model, views of an image) together.
 
@@ -60,12 +66,16 @@ def split_by_model(
         fractions: share of the *groups* for each split; they sum to 1.
         seed: of the shuffle.
         column: the metadata column that holds ``groups``. Recorded; a build then refuses to cut a group.
+        stratify: ``(rows,)`` integers or text, the same for all rows of a group: each of its values is
+            divided in the same proportions, up to two groups a split.
+        stratify_column: the metadata column that holds ``stratify``. Recorded.
 
     Returns:
         Split name -> :class:`Split`. Sizes are rounded by largest remainder; every row is in one split.
 
     Raises:
-        ZooError: fractions that are not positive or do not sum to 1, or a split that would be empty.
+        ZooError: fractions that are not positive or do not sum to 1, a split that would be empty, or a group
+            with several values to stratify by.
     """
     values = as_column(column or "groups", groups)
     shares = {name: float(share) for name, share in fractions.items()}
@@ -81,13 +91,51 @@ def split_by_model(
         )
     order = np.random.default_rng(seed).permutation(len(names))
     recipe = {"method": "split_by_model", "fractions": shares, "groups": len(names), "column": column}
-    splits, start = {}, 0
-    for name, count in zip(shares, counts, strict=True):
-        member = np.zeros(len(names), dtype=bool)
-        member[order[start : start + count]] = True
-        splits[name] = Split(np.flatnonzero(member[group_of_row]), dict(recipe), seed)
-        start += count
-    return splits
+    if stratify is None:
+        split_of_place = np.repeat(np.arange(len(counts)), counts)
+    else:
+        recipe["stratify"] = stratify_column
+        strata = _strata(stratify_column or "stratify", stratify, names, group_of_row)
+        order = order[np.argsort(strata[order], kind="stable")]
+        split_of_place = _even_sequence(counts)
+    split_of_group = np.empty(len(names), dtype=np.int64)
+    split_of_group[order] = split_of_place
+    return {
+        name: Split(np.flatnonzero(split_of_group[group_of_row] == number), dict(recipe), seed)
+        for number, name in enumerate(shares)
+    }
+
+
+def _strata(column: str, stratify: Any, names: np.ndarray, group_of_row: np.ndarray) -> np.ndarray:
+    """``(groups,)`` integers, the stratum of each group."""
+    values = as_column(column, stratify)
+    if values.dtype.kind == "f" or len(values) != len(group_of_row):
+        raise ZooError(
+            f"Cannot stratify by {column}: it holds {len(values)} {values.dtype} values for "
+            f"{len(group_of_row)} rows, expected an integer or text for each. Cut floats into classes first."
+        )
+    distinct, stratum_of_row = np.unique(values, return_inverse=True)
+    strata = np.empty(len(names), dtype=np.int64)
+    strata[group_of_row] = stratum_of_row
+    wrong = np.flatnonzero(strata[group_of_row] != stratum_of_row)
+    if len(wrong):
+        group = group_of_row[wrong[0]]
+        raise ZooError(
+            f"Group {names[group]} has rows of {column} {values[wrong[0]]} and {distinct[strata[group]]}, so "
+            "it belongs to no one stratum. Stratify by a column that is the same for all rows of a group."
+        )
+    return strata
+
+
+def _even_sequence(counts: list[int]) -> np.ndarray:
+    """Each number ``i`` ``counts[i]`` times, spread so evenly that every stretch has about its shares."""
+    total, given = sum(counts), np.zeros(len(counts))
+    sequence = np.empty(total, dtype=np.int64)
+    shares = np.array(counts) / total
+    for place in range(total):
+        sequence[place] = chosen = int(np.argmax(shares * (place + 1) - given))
+        given[chosen] += 1
+    return sequence
 
 
 def check_splits(splits: Mapping[str, Split], columns: Mapping[str, np.ndarray], rows: int) -> None:
@@ -97,7 +145,7 @@ def check_splits(splits: Mapping[str, Split], columns: Mapping[str, np.ndarray],
     for number, name in enumerate(names):
         check_name("split", name)
         indices = splits[name].indices
-        if indices[0] < 0 or indices[-1] >= rows or len(np.unique(indices)) != len(indices):
+        if indices[0] < 0 or indices[-1] >= rows or (np.diff(indices) == 0).any():
             raise ZooError(
                 f"Split {name} has rows from {indices[0]} to {indices[-1]} ({len(indices)} entries), "
                 f"expected distinct rows from 0 to {rows - 1}."

@@ -13,7 +13,7 @@ from wsl.zoo._architecture import ZooArchitecture
 from wsl.zoo._checks import check_forward, check_tables
 from wsl.zoo._columns import ColumnStream, as_columns, check_name
 from wsl.zoo._errors import ZooError
-from wsl.zoo._files import PARTIAL, BuildLock, replace_file
+from wsl.zoo._files import PARTIAL, BuildLock, check_free, replace_file
 from wsl.zoo._json import dump_json, load_json
 from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables, hash_rows, row_length
 from wsl.zoo._map import Rows, select
@@ -230,12 +230,6 @@ def iter_rows(zoo: Zoo, rows: Rows = None, *, block_bytes: int = BLOCK_BYTES) ->
             metadata = {name: column[numbers[part.positions]] for name, column in zoo.metadata.items()}
             weights = part.architecture.weights(part.rows)
             yield RowBlock(part.architecture, numbers[part.positions], weights, metadata)
-
-
-def check_free(out: Path) -> None:
-    """Raise ZooError when ``out`` exists: a zoo is never overwritten."""
-    if os.path.lexists(out):
-        raise ZooError(f"{out} exists and is not overwritten. Move it away or choose another out.")
 
 
 def _count(weights: Mapping[str, Any] | np.ndarray) -> int:
