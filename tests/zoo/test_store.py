@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_zoos import FORWARD, PROVENANCE, SPEC, build_zoo, flat, row_metadata, row_weights, start_build
 
 from wsl.spec import WeightSpec
-from wsl.zoo import ForwardDefinition, ShardedBuild, Zoo, ZooError, verify_zoo, zoo_info
+from wsl.zoo import ForwardDefinition, ShardedBuild, Zoo, ZooError, verify_zoo
 
 ROWS = 16
 
@@ -197,28 +197,6 @@ def test_bfloat16_is_widened_and_gradients_are_left_behind(tmp_path: Path) -> No
     assert zoo.metadata["loss"].tolist() == [0.5] * 4
 
 
-def test_info_of_a_column_with_opposite_infinities(tmp_path: Path) -> None:
-    with start_build(tmp_path / "z.h5", 2, 2) as build:
-        build.write(0, row_weights(range(2)), {"loss": [np.inf, -np.inf]})
-        assert "-inf to inf" in zoo_info(build.pack({}).path)
-
-
-def test_info_names_what_matters(zoo: Zoo) -> None:
-    text = zoo_info(zoo.path)
-    for part in (
-        "16 of 21 weights",
-        zoo.fingerprint,
-        "train 8",
-        "psnr",
-        "wsl.models:Siren",
-        "4 x 3",
-        "h1 x",
-        "seed",
-    ):
-        assert part in text
-    assert zoo.fingerprint in repr(zoo)
-
-
 def test_forward_definition_rebuilds_the_network(zoo: Zoo) -> None:
     before = torch.get_rng_state()
     module = zoo.forward.build()
@@ -271,8 +249,3 @@ def test_forward_definition_with_wrong_arguments() -> None:
 def test_forward_definitions_that_cannot_be_stored(change: dict[str, object]) -> None:
     with pytest.raises(ZooError):
         ForwardDefinition(**({"factory": "wsl.models:Siren"} | change))  # type: ignore[arg-type]
-
-
-def test_info_of_a_foreign_file_cannot_steer_the_terminal(tmp_path: Path) -> None:
-    zoo = build_zoo(tmp_path / "z.h5", provenance={"note": "\x1b[2J\rgone"})
-    assert not set("\x1b\r") & set(zoo_info(zoo.path))

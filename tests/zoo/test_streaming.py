@@ -108,7 +108,8 @@ def test_diverged_networks_are_kept_when_they_are_flagged(tmp_path: Path) -> Non
         writer.append("Siren", weights, {"diverged": [0, 1, 0]})
         zoo = writer.finish()
     assert torch.equal(flat(zoo.weights()), flat(weights))
-    assert verify_zoo(zoo.path).ok
+    result = verify_zoo(zoo.path)
+    assert (result.ok, result.not_finite) == (True, [1])
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -10,7 +10,7 @@ from wsl.cli.failures import describe_failure
 
 COMMANDS = {
     "quickstart": ("quickstart", "the whole way on small real data: build a zoo, train, test, draw figures"),
-    "zoo": ("zoo", "build, info, verify: make and inspect zoos of trained networks"),
+    "zoo": ("zoo", "make, inspect, cut and join zoos of trained networks"),
     "fit": ("training", "train a task on a zoo"),
     "validate": ("training", "evaluate a trained task on the validation split"),
     "test": ("training", "evaluate a trained task on the held-out test split"),

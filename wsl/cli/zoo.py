@@ -1,12 +1,32 @@
-"""``zoo build``, ``zoo info`` and ``zoo verify``."""
+"""``zoo``: make, inspect, cut and join zoos of trained networks."""
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from jsonargparse import ArgumentParser
+import numpy as np
+from jsonargparse import ArgumentParser, Namespace
 
-from wsl.zoo import ZooError, verify_zoo, zoo_info
+from wsl.zoo import (
+    Zoo,
+    ZooError,
+    merge_zoos,
+    row_lines,
+    split_zoo,
+    subset_zoo,
+    verify_zoo,
+    zoo_info,
+)
 from wsl.zoo.inr import build_inr_zoo
+
+
+class Command(NamedTuple):
+    """One subcommand of ``zoo``."""
+
+    help: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[ArgumentParser, Namespace], None]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -16,49 +36,168 @@ def run(arguments: Sequence[str]) -> int:
         ZooError: the file or the images are at fault, or rows of a verified zoo are damaged.
     """
     parser = ArgumentParser(
-        prog="python -m wsl zoo", exit_on_error=False, description="Make and inspect zoos."
+        prog="python -m wsl zoo", exit_on_error=False, description="Make, inspect, cut and join zoos."
     )
-    commands = parser.add_subcommands()
-    commands.add_subcommand("build", _build_parser(), help="fit a network to each image and store them")
-    commands.add_subcommand("info", _file_parser("info"), help="print what a zoo holds")
-    commands.add_subcommand("verify", _file_parser("verify"), help="check every network against its hash")
+    commands, parsers = parser.add_subcommands(), {}
+    for name, command in COMMANDS.items():
+        parsers[name] = ArgumentParser(exit_on_error=False, description=command.help)
+        command.add_arguments(parsers[name])
+        commands.add_subcommand(name, parsers[name], help=command.help)
     config = parser.parse_args(list(arguments[1:]))
-    options = config[config.subcommand]
-    if config.subcommand == "build":
-        given = _build_parser().instantiate(options)
-        given.pop("config", None)
-        zoo = build_inr_zoo(**vars(given))
-        sys.stdout.write(f"{zoo.path}: {len(zoo)} networks, fingerprint {zoo.fingerprint}\n")
-    elif config.subcommand == "info":
-        sys.stdout.write(zoo_info(options.file) + "\n")
-    else:
-        _verify(options.file)
+    name = config.subcommand
+    COMMANDS[name].run(parsers[name], config[name])
     return 0
 
 
-def _verify(path: str) -> None:
-    result = verify_zoo(path)
+def _build_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("-c", "--config", action="config", help="YAML file with any of the options below.")
+    parser.add_function_arguments(build_inr_zoo)
+
+
+def _build(parser: ArgumentParser, options: Namespace) -> None:
+    given = parser.instantiate(options)
+    given.pop("config", None)
+    _say_made(build_inr_zoo(**vars(given)))
+
+
+def _file_argument(parser: ArgumentParser) -> None:
+    parser.add_argument("file", type=str, help="the zoo file to read")
+
+
+def _where_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--where",
+        type=str,
+        help="take only rows that meet this condition on their metadata, such as "
+        "\"step == 86 and activation in ['relu', 'tanh']\"",
+    )
+    parser.add_argument("--split", type=str, help="take only rows of this split")
+
+
+def _out_argument(parser: ArgumentParser) -> None:
+    parser.add_argument("--out", type=str, required=True, help="the zoo file to make; never overwritten")
+
+
+def _info(parser: ArgumentParser, options: Namespace) -> None:
+    sys.stdout.write(zoo_info(options.file) + "\n")
+
+
+def _verify(parser: ArgumentParser, options: Namespace) -> None:
+    path, result = options.file, verify_zoo(options.file)
     if not result.ok:
-        shown = ", ".join(map(str, result.failed[:20])) + (" …" if len(result.failed) > 20 else "")
         raise ZooError(
-            f"{path}: {len(result.failed)} of {result.rows} rows do not match their hash: {shown}. "
+            f"{path}: {len(result.failed)} of {result.rows} rows do not match their hash: "
+            f"{_first(result.failed)}. "
             "Their bytes changed after they were written: copy the file again, or build it anew."
         )
     sys.stdout.write(f"{path}: all {result.rows} rows match their hashes\n")
+    if result.not_finite:
+        sys.stdout.write(
+            f"{path}: {len(result.not_finite)} rows hold values that are not finite, as they were written: "
+            f"{_first(result.not_finite)}\n"
+        )
 
 
-def _build_parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        exit_on_error=False, description="Fit an INR to each image and store them as a zoo."
-    )
-    parser.add_argument("-c", "--config", action="config", help="YAML file with any of the options below.")
-    parser.add_function_arguments(build_inr_zoo)
-    return parser
-
-
-def _file_parser(command: str) -> ArgumentParser:
-    parser = ArgumentParser(exit_on_error=False)
+def _cat_arguments(parser: ArgumentParser) -> None:
+    _file_argument(parser)
+    _where_argument(parser)
     parser.add_argument(
-        "file", type=str, help=f"the zoo file to {'describe' if command == 'info' else 'check'}"
+        "--columns",
+        type=list[str] | None,
+        help="metadata columns to print, or row, architecture, hash: [a,b]; all by default",
     )
-    return parser
+    parser.add_argument("--format", type=str, default="jsonl", help="jsonl or csv")
+
+
+def _cat(parser: ArgumentParser, options: Namespace) -> None:
+    zoo = Zoo.open(options.file)
+    rows = None if options.split is None else zoo.split(options.split)
+    if options.where is not None:
+        found = zoo.where(options.where)
+        rows = found if rows is None else np.intersect1d(rows, found)
+    try:
+        for line in row_lines(zoo, rows, columns=options.columns, form=options.format):
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _subset_arguments(parser: ArgumentParser) -> None:
+    _file_argument(parser)
+    _out_argument(parser)
+    _where_argument(parser)
+    parser.add_argument("--dedupe", action="store_true", help="of equal networks, keep the first")
+
+
+def _subset(parser: ArgumentParser, options: Namespace) -> None:
+    zoo = Zoo.open(options.file)
+    rows = None if options.split is None else zoo.split(options.split)
+    made = subset_zoo(zoo, options.out, rows, condition=options.where, dedupe=options.dedupe)
+    _say_made(made, f" of {len(zoo)}")
+
+
+def _merge_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "files", type=str, nargs="+", help="the zoo files to join, in the order of their rows"
+    )
+    _out_argument(parser)
+    parser.add_argument(
+        "--distinct",
+        type=list[str],
+        default=[],
+        help="columns such as [model,image] whose values mean something else in each file: numbered anew",
+    )
+    parser.add_argument(
+        "--common_columns", action="store_true", help="leave out columns that not all files have"
+    )
+
+
+def _merge(parser: ArgumentParser, options: Namespace) -> None:
+    zoos = [Zoo.open(file) for file in options.files]
+    _say_made(merge_zoos(zoos, options.out, distinct=options.distinct, common_columns=options.common_columns))
+
+
+def _split_arguments(parser: ArgumentParser) -> None:
+    _file_argument(parser)
+    _out_argument(parser)
+    parser.add_argument(
+        "--by", type=str, required=True, help="column whose equal values stay together: model, image, ..."
+    )
+    parser.add_argument(
+        "--fractions",
+        type=dict[str, float],
+        default={"train": 0.7, "val": 0.1, "test": 0.2},
+        help="share of the groups for each split: '{train: 0.8, test: 0.2}'",
+    )
+    parser.add_argument(
+        "--stratify", type=str, help="column whose values each split holds in the same proportions"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the shuffle")
+
+
+def _split(parser: ArgumentParser, options: Namespace) -> None:
+    zoo = Zoo.open(options.file)
+    made = split_zoo(
+        zoo, options.out, options.fractions, by=options.by, stratify=options.stratify, seed=options.seed
+    )
+    _say_made(made)
+
+
+def _first(rows: Sequence[int]) -> str:
+    return ", ".join(map(str, rows[:20])) + (" …" if len(rows) > 20 else "")
+
+
+def _say_made(zoo: Zoo, more: str = "") -> None:
+    sys.stdout.write(f"{zoo.path}: {len(zoo)}{more} networks, fingerprint {zoo.fingerprint}\n")
+
+
+COMMANDS = {
+    "build": Command("fit a network to each image and store them", _build_arguments, _build),
+    "info": Command("print what a zoo holds", _file_argument, _info),
+    "verify": Command("check every network against its hash", _file_argument, _verify),
+    "cat": Command("print rows with their metadata as JSON lines or CSV", _cat_arguments, _cat),
+    "subset": Command("copy some rows into a zoo of their own", _subset_arguments, _subset),
+    "merge": Command("put the rows of several zoos into one", _merge_arguments, _merge),
+    "split": Command("copy a zoo with other splits", _split_arguments, _split),
+}

@@ -7,12 +7,14 @@ from wsl.zoo._build import ShardedBuild
 from wsl.zoo._copies import merge_zoos, split_zoo, subset_zoo
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
+from wsl.zoo._info import zoo_info
 from wsl.zoo._layout import Architecture
+from wsl.zoo._lines import row_lines
 from wsl.zoo._metadata import Metadata
 from wsl.zoo._splits import Split, split_by_model
 from wsl.zoo._store import Zoo
 from wsl.zoo._streaming import RowBlock, ZooWriter, iter_rows
-from wsl.zoo.verify import VerifyResult, verify_zoo, zoo_info
+from wsl.zoo.verify import VerifyResult, verify_zoo
 
 if TYPE_CHECKING:
     from wsl.zoo.inr import render
@@ -33,6 +35,7 @@ __all__ = [
     "iter_rows",
     "merge_zoos",
     "render",
+    "row_lines",
     "split_by_model",
     "split_zoo",
     "subset_zoo",

@@ -197,7 +197,7 @@ def _joined_columns(zoos: Sequence[Zoo], distinct: Sequence[str], common: bool) 
         if more and not common:
             raise ZooError(
                 f"{zoo.path} has the metadata columns {more}, which not all zoos have. "
-                "Merge with common_columns to leave them out (--common_columns true)."
+                "Merge with common_columns to leave them out (--common_columns)."
             )
     unknown = sorted(set(distinct) - shared)
     if unknown:
