@@ -14,7 +14,16 @@ def test_minutes_are_not_exceeded_but_by_a_first_step(minutes, seconds):
     fitting = minutes * 60 / seconds
     assert length.steps > fitting - length.interval - 1
     assert 1 <= length.steps // length.interval <= 19
-    assert fitting < 10 or length.steps // length.interval >= 10
+    wanted = min(10, 4 * int(fitting) / 150)
+    assert length.steps // length.interval >= min(int(fitting), wanted)
+
+
+def test_validations_are_fewer_where_an_epoch_takes_longer():
+    counts = []
+    for seconds in (0.01, 1.0, 2.0, 8.0, 40.0, 100.0):
+        length = Budget(2, "minutes").length(seconds, batches=131)
+        counts.append(length.steps // length.interval)
+    assert counts == [10, 4, 2, 2, 3, 1]
 
 
 def test_epochs_are_the_same_whatever_a_step_takes():

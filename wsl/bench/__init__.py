@@ -6,6 +6,7 @@ from wsl.bench._code import code_version
 from wsl.bench._complete import complete_run
 from wsl.bench._config import overlay
 from wsl.bench._errors import BenchError
+from wsl.bench._lock import only_bench
 from wsl.bench._plan import SMOKE_BUDGET, Request, plan_runs
 from wsl.bench._pool import run_processes
 from wsl.bench._run import Run
@@ -20,6 +21,7 @@ __all__ = [
     "bench",
     "code_version",
     "complete_run",
+    "only_bench",
     "overlay",
     "plan_runs",
     "run_processes",

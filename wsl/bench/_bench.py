@@ -92,7 +92,7 @@ def _notes(request: Request, zoo: Zoo, runs: Sequence[Run]) -> list[str]:
         f"Budget of a run: {request.budget} of training on one thread; {request.seeds} seeds, mean ± "
         f"standard deviation. Code {runs[0].key['code']}.{limits}",
         "Seconds and networks / CPU-s are processor time of training steps with reading and augmentation; "
-        "start-up, validation (ten times a run) and test are not in the budget. Peak MB is the memory of "
-        "training beyond that of the interpreter and its libraries. The best validation selects the weights; "
-        "test was evaluated once a run.",
+        "start-up, validation (up to ten times a run, four an epoch) and test are not in the budget. Peak MB "
+        "is the memory of training beyond that of the interpreter and its libraries. The best validation "
+        "selects the weights; test was evaluated once a run.",
     ]

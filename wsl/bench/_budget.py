@@ -1,11 +1,13 @@
 """How long a run trains: minutes of processor time, epochs or steps, all turned into a number of steps."""
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
 from wsl.bench._errors import BenchError
 
 VALIDATIONS = 10
+VALIDATIONS_OF_AN_EPOCH = 4  # more would cost slow encoders as much as their training
 
 
 @dataclass(frozen=True)
@@ -57,5 +59,6 @@ class Budget:
             "steps": self.amount,
         }[self.unit]
         whole = max(1, int(steps))
-        interval = whole // min(VALIDATIONS, whole)
+        often = max(2, ceil(VALIDATIONS_OF_AN_EPOCH * whole / batches))
+        interval = whole // min(VALIDATIONS, often, whole)
         return Length(whole // interval * interval, interval)

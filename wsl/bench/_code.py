@@ -23,7 +23,7 @@ def code_version() -> str:
 def _new_files() -> str:
     names = _git("ls-files", "--others", "--exclude-standard", "--", ".").splitlines()
     package = Path(wsl.__file__).parent
-    return "".join(f"{name}\n{(package / name).read_text('utf-8')}" for name in names)
+    return "".join(f"{name}\n{(package / name).read_text('utf-8', 'replace')}" for name in names)
 
 
 def _git(*arguments: str) -> str:

@@ -1,21 +1,31 @@
 """``bench encoders`` compares encoders under equal budgets; ``bench run`` completes one of its runs."""
 
-import importlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 
 import wsl
-from wsl.bench import SMOKE_BUDGET, BenchError, Budget, Request, Run, bench, complete_run, run_processes
+from wsl.bench import (
+    SMOKE_BUDGET,
+    BenchError,
+    Budget,
+    Request,
+    Run,
+    bench,
+    complete_run,
+    only_bench,
+    run_processes,
+)
 from wsl.cli.failures import CommandError
 
 OUT, SMOKE_OUT = "runs/bench", "runs/bench_smoke"
+BUDGETS: tuple[Literal["minutes", "epochs"], ...] = ("minutes", "epochs")
 DONE, SOME_FAILED = 0, 1
 
 
@@ -35,63 +45,70 @@ def run(arguments: Sequence[str]) -> int:
     commands.add_subcommand("run", _run_parser(), help="complete one run of a bench in this process")
     config = parser.parse_args(list(arguments[1:]))
     options = config[config.subcommand]
-    if config.subcommand == "run":
-        if options.parent is not None:
-            threading.Thread(target=_end_with, args=(options.parent,), daemon=True).start()
-        complete(Run.load(Path(options.folder)))
-        return DONE
-    request = _request(options)
-    text, failed = bench(
-        request, lambda runs, ended, lock: run_processes(runs, options.workers, ended, inherit=[lock])
-    )
-    sys.stdout.write(
-        f"\n{text}\n{request.out / 'table.md'}, table.csv, runs.csv and figure.png are written.\n"
-    )
-    return SOME_FAILED if failed else DONE
+    return _run_one(options) if config.subcommand == "run" else _run_encoders(options)
 
 
 def complete(run: Run) -> None:
     """Complete a run of a bench in this process, by the commands ``fit`` and ``test``."""
-    training = importlib.import_module("wsl.cli.training")  # imports Lightning, which takes seconds
-    meter = importlib.import_module("wsl.tasks.meter")
+    from wsl.cli import training  # these import Lightning, which takes seconds
+    from wsl.tasks import meter
 
     def measure(options: Sequence[str]) -> tuple[float, int]:
         try:
             training.run(options)
         except meter.Measured as found:
             return found.seconds, found.batches
-        raise CommandError("training ended before its steps could be timed: the train split has too few.")
+        raise CommandError("training ended before its steps could be timed.")
 
     complete_run(run, training.run, measure, meter.peak_memory())
 
 
-def _request(options: object) -> Request:
-    given = partial(getattr, options)
-    configs = Path(given("configs") or Path(wsl.__file__).parents[1] / "configs")
-    if given("workers") < 1:
-        raise BenchError(f"workers is {given('workers')}; expected at least 1.")
-    budgets = [Budget(value, unit) for unit in ("minutes", "epochs") if (value := given(unit)) is not None]
-    if given("smoke"):
-        if budgets:
-            raise BenchError("a smoke test has its own budget; leave --minutes and --epochs out.")
-        budgets = [SMOKE_BUDGET]
-    if len(budgets) != 1:
+def _run_encoders(options: Namespace) -> int:
+    workers = options.workers if options.workers is not None else 2 if options.smoke else 1
+    if workers < 1:
+        raise BenchError(f"workers is {workers}; expected at least 1.")
+
+    def execute(runs: Iterable[Run], ended: Callable[[Run, int], None], lock: int) -> None:
+        run_processes(runs, workers, ended, inherit=[lock])
+
+    request = _request(options)
+    text, failed = bench(request, execute)
+    sys.stdout.write(f"\n{text}\n{request.out} holds table.md, table.csv, runs.csv and figure.png.\n")
+    return SOME_FAILED if failed else DONE
+
+
+def _run_one(options: Namespace) -> int:
+    run = Run.load(Path(options.folder))
+    if options.parent is None:
+        with only_bench(run.out):
+            complete(run)
+    else:  # a bench, which holds the lock
+        threading.Thread(target=_end_with, args=(options.parent,), daemon=True).start()
+        complete(run)
+    return DONE
+
+
+def _request(options: Namespace) -> Request:
+    configs = Path(options.configs or Path(wsl.__file__).parents[1] / "configs")
+    amounts = {"minutes": options.minutes, "epochs": options.epochs}
+    budgets = [Budget(amount, unit) for unit in BUDGETS if (amount := amounts[unit]) is not None]
+    if options.smoke and budgets:
+        raise BenchError("a smoke test has its own budget; leave --minutes and --epochs out.")
+    if not options.smoke and len(budgets) != 1:
         raise BenchError("give the budget of a run: either --minutes of processor time, or --epochs.")
     if not configs.is_dir():
-        raise BenchError(
-            f"there is no folder {configs}. Run in a checkout, or name its configs with --configs."
-        )
-    seeds = given("seeds") if given("seeds") is not None else 1 if given("smoke") else 3
+        raise BenchError(f"there is no folder {configs}. Run in a checkout, or name one with --configs.")
+    usual = 1 if options.smoke else 3
     return Request(
-        zoo=Path(given("zoo")),
-        out=Path(given("out") or (SMOKE_OUT if given("smoke") else OUT)),
+        zoo=Path(options.zoo),
+        out=Path(options.out or (SMOKE_OUT if options.smoke else OUT)),
         configs=configs,
-        budget=budgets[0],
-        task=given("task"),
-        encoders=given("encoders") or (),
-        seeds=seeds,
-        smoke=given("smoke"),
-        redo=given("redo"),
+        budget=SMOKE_BUDGET if options.smoke else budgets[0],
+        task=options.task,
+        encoders=options.encoders or (),
+        seeds=usual if options.seeds is None else options.seeds,
+        smoke=options.smoke,
+        redo=options.redo,
     )
 
 
@@ -133,7 +150,9 @@ def _encoders_parser() -> ArgumentParser:
         "start-up, validation and test are not counted",
     )
     parser.add_argument("--epochs", type=int, default=None, help="or: the same epochs for all")
-    parser.add_argument("--workers", type=int, default=1, help="runs at once; at most the number of cores")
+    parser.add_argument(
+        "--workers", type=int, default=None, help="runs at once, one core each (default: 1; a smoke test: 2)"
+    )
     parser.add_argument("--out", type=str, default=None, help=f"folder of runs and tables (default: {OUT})")
     parser.add_argument(
         "--smoke",
