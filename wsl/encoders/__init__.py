@@ -3,6 +3,7 @@
 from wsl.encoders._base import Encoder, WeightFeatures
 from wsl.encoders._deep_sets import DeepSets
 from wsl.encoders._dwsnet import DWSNet
+from wsl.encoders._fast_graph_metanetwork import FastGraphMetanetwork
 from wsl.encoders._flat_mlp import FlatMLP
 from wsl.encoders._graph_metanetwork import GraphMetanetwork
 from wsl.encoders._mixed import MixedEncoder, MixedFeatures, MixedWeights, reads_any_spec
@@ -26,6 +27,7 @@ __all__ = [
     "DWSNet",
     "DeepSets",
     "Encoder",
+    "FastGraphMetanetwork",
     "FlatMLP",
     "GraphMetanetwork",
     "MixedEncoder",

@@ -35,6 +35,9 @@ class DeferredTensors(Mapping[str, Tensor]):
             self._made[key] = self._makers[key]()
         return self._made[key]
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._makers
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._makers)
 

@@ -1,5 +1,6 @@
 """Computational graphs: neurons as nodes, weights as edges, for any specification."""
 
+from wsl.graph._arrange import Arrangement, arrange
 from wsl.graph._block import ROLES, GraphBlock
 from wsl.graph._computational import ComputationalGraph, GraphError
 from wsl.graph._drawing import draw
@@ -11,6 +12,7 @@ __all__ = [
     "ACTIVATIONS",
     "EDGE_KINDS",
     "ROLES",
+    "Arrangement",
     "ComputationalGraph",
     "End",
     "GraphBlock",
@@ -19,6 +21,7 @@ __all__ = [
     "GraphTables",
     "Use",
     "activation_index",
+    "arrange",
     "draw",
     "graph_layout",
     "graph_tables",

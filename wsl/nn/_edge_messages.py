@@ -8,7 +8,7 @@ from torch import Tensor
 
 from wsl.graph import End, GraphBlock
 from wsl.nn._edge_update import update_edges, update_hyperedges
-from wsl.nn._linear_messages import matrix_messages, tensor_messages
+from wsl.nn._linear_messages import use_messages
 
 States = Callable[[End], Tensor]
 
@@ -51,8 +51,6 @@ def exchange(
     sizes = (*block.inner, 1, 1)[:2]
     plain = block.sizes == sizes
     folded = edges if plain else edges.reshape(-1, *sizes, edges.shape[-1])
-    inner = weights.values
-    inner = inner if plain else inner.reshape(-1, *sizes, inner.shape[-1])
     on_sides: tuple[list[Tensor], list[Tensor]] = ([], [])
     for use, sides in zip(block.uses, block.sides, strict=True):
         for end, side in zip(use.ends, sides, strict=True):
@@ -63,14 +61,9 @@ def exchange(
     ]
     new, means = update_edges(folded, matrix, summed)
     messages = []
-    for use, sides in zip(block.uses, block.sides, strict=True):
+    for number, (use, sides) in enumerate(zip(block.uses, block.sides, strict=True)):
         for i, (end, side) in enumerate(zip(use.ends, sides, strict=True)):
-            linear = None
-            if use.source is not None:
-                sent = use.ends[1 - i]
-                gains = _gains(weights.gains, end)
-                linear = end.unfold(matrix_messages(inner, sent.fold(values(sent)), gains, side))
-            messages.append(Message(end, end.spread(means[side]), linear))
+            messages.append(Message(end, end.spread(means[side]), _linear(block, number, i, weights, values)))
     return new if plain else new.reshape(edges.shape), messages
 
 
@@ -80,29 +73,25 @@ def _exchange_tensor(
     """:func:`exchange` for blocks that are no batch of matrices."""
     sizes, first = block.inner, int(block.batched)
     folded = edges.reshape(-1, *sizes, edges.shape[-1])
-    inner = weights.values.reshape(-1, *sizes, weights.values.shape[-1])
     ends = [end for use in block.uses for end in use.ends]
     dims = [tuple(g - first for g in end.groups) for end in ends]
     added = [end.pool(terms(end)) / len(block.uses) for end in ends]
     new, means = update_hyperedges(folded, matrix, added, dims)
     messages = []
-    received = iter(zip(dims, means, strict=True))
-    for use in block.uses:
-        own = [next(received) for _ in use.ends]
-        for i, (end, (to, mean)) in enumerate(zip(use.ends, own, strict=True)):
-            linear = None
-            if use.source is not None:
-                sent, gains = use.ends[1 - i], _gains(weights.gains, end)
-                multiplied = tensor_messages(inner, sent.fold(values(sent)), gains, to, own[1 - i][0])
-                linear = end.unfold(multiplied)
-            messages.append(Message(end, end.spread(mean), linear))
+    received = iter(means)
+    for number, use in enumerate(block.uses):
+        for i, end in enumerate(use.ends):
+            mean = end.spread(next(received))
+            messages.append(Message(end, mean, _linear(block, number, i, weights, values)))
     return new.reshape(edges.shape), messages
 
 
-def _gains(gains: Tensor | None, end: End) -> Tensor | None:
-    """Gains ``(K, C)`` for all the nodes that share a weight, ``(K, common * C)``."""
-    common = end.parts[2]
-    return gains if gains is None or common == 1 else gains.repeat(1, common)
+def _linear(block: GraphBlock, number: int, i: int, weights: EdgeWeights, values: States) -> Tensor | None:
+    """What an end of a use receives along the weights; ``None`` if the use has no source."""
+    use = block.uses[number]
+    if use.source is None:
+        return None
+    return use_messages(block, number, i, weights.values, weights.gains, values(use.ends[1 - i]))
 
 
 def _share(terms: list[Tensor], uses: int) -> Tensor:

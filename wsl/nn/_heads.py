@@ -1,8 +1,7 @@
 """Heads: from features of weights and neurons to a vector, or to an update of the weights."""
 
-import math
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -54,11 +53,11 @@ class InvariantHead(nn.Module):
             name for name, size in layout.sizes.items() if layout.kinds[name] != "hidden" and size <= ordered
         )
         self.names = tuple(layout.sizes)  # not asked of the layout in every pass: compilers stop at its cache
-        self.entries = {ref.key: math.prod(ref.block.view) for ref in spec.blocks}
+        self.keys = tuple(ref.key for ref in spec.blocks)
         rows = sum(size if name in self.apart else 1 for name, size in layout.sizes.items())
         width = hidden or 2 * channels
         self.layers = nn.Sequential(
-            nn.Linear((rows + len(self.entries)) * channels, width),
+            nn.Linear((rows + len(self.keys)) * channels, width),
             nn.ReLU(),
             nn.Dropout(dropout),
             nn.Linear(width, out_features),
@@ -71,14 +70,12 @@ class InvariantHead(nn.Module):
             SpecError: the encoder gives no features for some node set or block.
         """
         require("nodes", "node sets", features.nodes, self.names)
-        require("tensors", "blocks", features.tensors, self.entries)
+        require("tensors", "blocks", features.tensors, self.keys)
         parts = [
             nodes.flatten(1) if name in self.apart else nodes.mean(1)
             for name, nodes in ((name, features.nodes[name]) for name in self.names)
         ]
-        for key, entries in self.entries.items():
-            tensor = features.tensors[key]
-            parts.append(tensor.reshape(len(tensor), entries, tensor.shape[-1]).mean(1))
+        parts += [mean_features(features.tensors, key) for key in self.keys]
         return torch.cat(parts, dim=-1)
 
     def forward(self, features: Features) -> Tensor:
@@ -116,6 +113,23 @@ class EquivariantHead(nn.Module):
             for i, key in enumerate(self.keys)
         }
         return self.spec.join(blocks)
+
+
+@runtime_checkable
+class Averaged(Protocol):
+    """Features of weights that know their means, as those of fast encoders do."""
+
+    def mean(self, key: str) -> Tensor:
+        """The mean over all weights of a block, ``(B, C)``."""
+
+
+def mean_features(tensors: Mapping[str, Tensor], key: str) -> Tensor:
+    """The mean of features ``(B, *view, C)`` over the weights of a block, ``(B, C)``."""
+    if isinstance(tensors, Averaged):
+        return tensors.mean(key)
+    features = tensors[key]
+    entries = list(range(1, features.dim() - 1))
+    return features.mean(entries) if entries else features
 
 
 def require(field: str, what: str, found: Mapping[str, Tensor], wanted: Iterable[str]) -> None:

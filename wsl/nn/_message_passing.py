@@ -100,10 +100,10 @@ class MessagePassing(nn.Module):
         received = torch.cat(
             [average_messages(layout, kind, target, term_t) for kind, target in sent], dim=-1
         )
-        return edges, received, _identities(layout, values, term_t)
+        return edges, received, identity_messages(layout, values, term_t)
 
 
-def _identities(layout: GraphLayout, values: Callable[[End], Tensor], like: Tensor) -> Tensor | None:
+def identity_messages(layout: GraphLayout, values: Callable[[End], Tensor], like: Tensor) -> Tensor | None:
     """What nodes receive along identity edges, forward and backward; ``None`` if there are no such edges."""
     if not layout.identities:
         return None
@@ -124,4 +124,4 @@ def average_messages(layout: GraphLayout, sent: Sent, target: bool, like: Tensor
             parts += messages
         else:
             parts.append(torch.stack(messages).mean(0) if messages else torch.zeros_like(like[:, rows]))
-    return torch.cat(parts, dim=1)
+    return torch.cat([like[:, :0], *parts], dim=1)  # a network may have no neurons
