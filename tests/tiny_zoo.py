@@ -1,5 +1,6 @@
 """A small zoo of SIRENs whose label can be read from their weights, for tests of data, tasks and commands."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,18 +29,28 @@ FORWARD = ForwardDefinition(
 CLASSES = 3
 
 
-def build(path: Path, images: int = 60, views: int = 2, seed: int = 0) -> Zoo:
+def spec(hidden: tuple[int, int]) -> WeightSpec:
+    """The specification of SIRENs of these widths."""
+    return WeightSpec.parse(
+        str(SPEC).replace("h1: 6", f"h1: {hidden[0]}").replace("h2: 5", f"h2: {hidden[1]}")
+    )
+
+
+def build(
+    path: Path, images: int = 60, views: int = 2, seed: int = 0, hidden: tuple[int, int] = (6, 5)
+) -> Zoo:
     """``images * views`` networks in ``path``; the scale of the second layer tells the class."""
     generator = torch.Generator().manual_seed(seed)
     count = images * views
     image = np.repeat(np.arange(images), views)
     label = image % CLASSES
-    drawn = [Siren(2, (6, 5), 1, generator=generator).state_dict() for _ in range(count)]
+    drawn = [Siren(2, hidden, 1, generator=generator).state_dict() for _ in range(count)]
     weights = {name: torch.stack([network[name] for network in drawn]).numpy() for name in drawn[0]}
     factor = (3.0**label).astype(np.float32)
     weights["layers.1.weight"] = weights["layers.1.weight"] * factor[:, None, None]
+    forward = replace(FORWARD, arguments={**FORWARD.arguments, "hidden": list(hidden)})
     build = ShardedBuild(
-        path, spec=SPEC, forward=FORWARD, provenance={"seed": seed}, rows=count, shard_rows=count
+        path, spec=spec(hidden), forward=forward, provenance={"seed": seed}, rows=count, shard_rows=count
     )
     with build:
         build.write(0, weights, {"label": label, "image": image, "score": label / 2})

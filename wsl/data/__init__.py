@@ -6,23 +6,37 @@ The data modules load on first use: reading workers need no Lightning, which tak
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wsl.data.batch import WeightBatch
-from wsl.data.loading import BatchRequest, BatchSampler, WeightLoader, ZooRows
-from wsl.data.statistics import WeightStatistics, weight_statistics, zoo_statistics
+from wsl.data.batch import MixedBatch, WeightBatch
+from wsl.data.collection import MixedRows, ZooCollection
+from wsl.data.loading import WeightLoader, ZooRows
+from wsl.data.sampling import ArchitectureSampler, BatchRequest, BatchSampler
+from wsl.data.statistics import (
+    WeightStatistics,
+    by_block,
+    mixed_statistics,
+    weight_statistics,
+    zoo_statistics,
+)
 
 if TYPE_CHECKING:
     from wsl.data.module import BaseDataModule, DataError, ZooDataModule
 
 __all__ = [
+    "ArchitectureSampler",
     "BaseDataModule",
     "BatchRequest",
     "BatchSampler",
     "DataError",
+    "MixedBatch",
+    "MixedRows",
     "WeightBatch",
     "WeightLoader",
     "WeightStatistics",
+    "ZooCollection",
     "ZooDataModule",
     "ZooRows",
+    "by_block",
+    "mixed_statistics",
     "weight_statistics",
     "zoo_statistics",
 ]

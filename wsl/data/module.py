@@ -7,11 +7,12 @@ import lightning.pytorch as pl
 import numpy as np
 
 from wsl.augment import Augmentation
-from wsl.data.loading import BatchSampler, WeightLoader, ZooRows
-from wsl.data.statistics import WeightStatistics, zoo_statistics
+from wsl.data.collection import MixedRows, ZooCollection
+from wsl.data.loading import WeightLoader, ZooRows
+from wsl.data.sampling import ArchitectureSampler, BatchSampler
+from wsl.data.statistics import WeightStatistics, mixed_statistics, zoo_statistics
 from wsl.spec import WeightSpec
 from wsl.zoo import ForwardDefinition, Zoo
-
 
 MOST_CLASSES = 1_000_000
 
@@ -28,18 +29,23 @@ class BaseDataModule(pl.LightningDataModule):
         self.setup(stage)
 
     @property
+    def mixed(self) -> bool:
+        """Whether batches may hold several architectures: they are :class:`wsl.data.MixedBatch` then."""
+        return False
+
+    @property
     def spec(self) -> WeightSpec:
-        """The specification of the networks in every batch."""
+        """The specification of the networks in every batch; of some of them, if batches are mixed."""
         raise NotImplementedError
 
     @property
     def forward_definition(self) -> ForwardDefinition | None:
-        """How to rebuild the networks as a module and run them, where the zoo knows."""
+        """How to rebuild the networks as a module and run them, where the zoo knows; ``None`` if mixed."""
         raise NotImplementedError
 
     @property
     def statistics(self) -> WeightStatistics:
-        """Statistics of the train split."""
+        """Statistics of the train split: of each block of ``spec``, or by kind of blocks if mixed."""
         raise NotImplementedError
 
     @property
@@ -54,14 +60,19 @@ class BaseDataModule(pl.LightningDataModule):
 
 
 class ZooDataModule(BaseDataModule):
-    """Batches of networks from one zoo, in the splits that the zoo stores.
+    """Batches of networks from one zoo or several, in the splits that the zoos store.
 
     Each batch is one read of the store. Order and augmentations of an epoch depend on ``seed`` and the
     epoch only, so that a resumed run sees what the unbroken one would have seen, also in the middle of an
     epoch.
 
+    A zoo of several architectures, and a list of zoos (also of one), give mixed batches: most of one
+    architecture, each row once an epoch (:class:`ArchitectureSampler`). Rows are numbered on from one zoo to
+    the next. Each architecture's networks need a forward pass of their own, so batches outside training are
+    sorted by architecture.
+
     Args:
-        path: a zoo file, as written by ``python -m wsl zoo build``.
+        path: a zoo file, as written by ``python -m wsl zoo build``, or a list of them.
         batch_size: networks in a batch (of each process).
         label: the metadata column to predict.
         augmentations: changes of training batches, in order.
@@ -78,7 +89,7 @@ class ZooDataModule(BaseDataModule):
 
     def __init__(
         self,
-        path: str,
+        path: list[str] | str,
         batch_size: int = 64,
         label: str = "label",
         augmentations: Sequence[Augmentation] = (),
@@ -96,20 +107,26 @@ class ZooDataModule(BaseDataModule):
         ):
             if value is not None and value < least:
                 raise DataError(f"{name} is {value}; expected at least {least}.")
-        self.path, self.label = str(path), label
+        self.paths = tuple(map(str, path)) if isinstance(path, list | tuple) else (str(path),)
+        if not self.paths:
+            raise DataError("path names no zoo; give a file, or a list of files.")
+        self.path, self.label = ", ".join(self.paths), label
+        self._listed = isinstance(path, list | tuple)
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
         self.augmentations = tuple(augmentations)
         self.num_workers, self.seed, self.predict_split = num_workers, seed, predict_split
-        self._zoo: Zoo | None = None
+        self._zoos: ZooCollection | None = None
         self._statistics: WeightStatistics | None = None
         self._labels: np.ndarray | None = None
 
     def setup(self, stage: str) -> None:
-        if self._zoo is not None:
+        if self._zoos is not None:
             return
-        zoo = Zoo.open(self.path)
-        self._labels = _labels(zoo, self.label)
-        self._zoo = zoo
+        zoos = [Zoo.open(path) for path in self.paths]
+        parts = [_labels(zoo, self.label) for zoo in zoos]
+        whole = all(part.dtype == np.int64 for part in parts)
+        self._labels = np.concatenate(parts).astype(np.int64 if whole else np.float32, copy=False)
+        self._zoos = ZooCollection(zoos)
 
     def check(self, stage: str) -> None:
         self.setup(stage)
@@ -118,31 +135,39 @@ class ZooDataModule(BaseDataModule):
             self.rows(split)
 
     @property
-    def zoo(self) -> Zoo:
-        """The open zoo; ``setup`` opens it if nothing has yet."""
-        if self._zoo is None:
+    def zoos(self) -> ZooCollection:
+        """The open zoos; ``setup`` opens them if nothing has yet."""
+        if self._zoos is None:
             self.setup("fit")
-        assert self._zoo is not None
-        return self._zoo
+        assert self._zoos is not None
+        return self._zoos
+
+    @property
+    def mixed(self) -> bool:
+        return self._listed or len(self.zoos.specs) > 1
 
     @property
     def labels(self) -> np.ndarray:
-        """``(len(zoo),)``: int64 for classes, float32 otherwise."""
-        assert self.zoo is not None and self._labels is not None
+        """A label for every row: int64 for classes, float32 otherwise."""
+        assert self.zoos is not None and self._labels is not None
         return self._labels
 
     @property
     def spec(self) -> WeightSpec:
-        return self.zoo.spec
+        return self.zoos.specs[0]
 
     @property
     def forward_definition(self) -> ForwardDefinition | None:
-        return self.zoo.forward
+        return None if self.mixed else self.zoos.zoos[0].forward
 
     @property
     def statistics(self) -> WeightStatistics:
         if self._statistics is None:
-            self._statistics = zoo_statistics(self.zoo, self.rows("train"))
+            rows = self.rows("train")
+            if self.mixed:
+                self._statistics = mixed_statistics(self.zoos.chunks(rows))
+            else:
+                self._statistics = zoo_statistics(self.zoos.zoos[0], rows)
         return self._statistics
 
     @property
@@ -164,32 +189,30 @@ class ZooDataModule(BaseDataModule):
 
     @property
     def fingerprint(self) -> str:
-        return self.zoo.fingerprint
+        return self.zoos.fingerprint
 
     def rows(self, split: str) -> np.ndarray:
-        """Zoo rows of a split, sorted as stored.
+        """Rows of a split, sorted as stored.
 
         Raises:
             DataError: the zoo has no such split, or it is empty.
         """
-        rows = np.asarray(self.zoo.split(split))
+        rows = np.asarray(self.zoos.split(split))
         if rows.size == 0:
             raise DataError(f"split {split!r} of {self.path} is empty; build the zoo with a share for it.")
         return rows
 
     def train_dataloader(self) -> WeightLoader:
-        statistics = self.statistics if self.augmentations else None
-        rows = ZooRows(self.zoo, self.labels, self.augmentations, statistics)
-        return self._loader(rows, "train", self.batch_size, shuffle=True)
+        return self._loader("train", self.batch_size, train=True)
 
     def val_dataloader(self) -> WeightLoader:
-        return self._loader(ZooRows(self.zoo, self.labels), "val", self.eval_batch_size)
+        return self._loader("val", self.eval_batch_size)
 
     def test_dataloader(self) -> WeightLoader:
-        return self._loader(ZooRows(self.zoo, self.labels), "test", self.eval_batch_size)
+        return self._loader("test", self.eval_batch_size)
 
     def predict_dataloader(self) -> WeightLoader:
-        return self._loader(ZooRows(self.zoo, self.labels), self.predict_split, self.eval_batch_size)
+        return self._loader(self.predict_split, self.eval_batch_size)
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -214,18 +237,24 @@ class ZooDataModule(BaseDataModule):
                 "  Resume with the run's own data settings, or start a run under another name."
             )
 
-    def _loader(self, dataset: ZooRows, split: str, batch_size: int, shuffle: bool = False) -> WeightLoader:
-        trainer = self.trainer
-        sampler = BatchSampler(
-            self.rows(split),
-            batch_size,
-            shuffle=shuffle,
-            seed=self.seed,
-            replicas=trainer.world_size if trainer else 1,
-            rank=trainer.global_rank if trainer else 0,
-        )
+    def _loader(self, split: str, batch_size: int, train: bool = False) -> WeightLoader:
+        trainer, rows = self.trainer, self.rows(split)
+        changes = self.augmentations if train else ()
+        statistics = self.statistics if changes else None
+        order: dict[str, Any] = {
+            "shuffle": train,
+            "seed": self.seed,
+            "replicas": trainer.world_size if trainer else 1,
+            "rank": trainer.global_rank if trainer else 0,
+        }
         pin = trainer is not None and trainer.strategy.root_device.type == "cuda"
-        return WeightLoader(dataset, sampler, workers=self.num_workers, pin_memory=pin)
+        options: dict[str, Any] = {"workers": self.num_workers, "pin_memory": pin}
+        if self.mixed:
+            mixed = MixedRows(self.zoos, self.labels, changes, statistics)
+            sampler = ArchitectureSampler(rows, self.zoos.architectures[rows], batch_size, **order)
+            return WeightLoader(mixed, sampler, finish=mixed.finish, **options)
+        alike = ZooRows(self.zoos.zoos[0], self.labels, changes, statistics)
+        return WeightLoader(alike, BatchSampler(rows, batch_size, **order), **options)
 
 
 def _labels(zoo: Zoo, column: str) -> np.ndarray:
@@ -238,6 +267,7 @@ def _labels(zoo: Zoo, column: str) -> np.ndarray:
     if values.dtype.kind not in "iufb":
         raise DataError(
             f"column {column!r} of {zoo.path} holds text such as {str(values[0])!r}; expected numbers.\n"
-            "  Store the class of each network as a whole number from 0, or name another column with data.label."
+            "  Store the class of each network as a whole number from 0, or name another column with "
+            "data.label."
         )
     return values.astype(np.int64 if np.issubdtype(values.dtype, np.integer) else np.float32)

@@ -1,5 +1,6 @@
 """Encoding batches of networks of different architectures."""
 
+import inspect
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -57,8 +58,9 @@ class MixedEncoder(nn.Module):
         name = type(encoder).__name__
         if not reads_any_spec(type(encoder)):
             raise TypeError(
-                f"the parameters of {name} depend on the specification, so it reads one architecture only.\n"
-                "  Choose an encoder with for_spec, such as GraphMetanetwork."
+                f"the parameters of {name} depend on the specification, or it runs networks as modules, so it "
+                "reads one architecture only.\n"
+                "  Choose an encoder with for_spec(spec), such as GraphMetanetwork."
             )
         if getattr(encoder, "probes", None) is not None:
             raise ValueError(
@@ -140,6 +142,9 @@ class MixedEncoder(nn.Module):
         return {**self.__dict__, "_twins": OrderedDict(), "_made_for": []}
 
 
-def reads_any_spec(kind: type[Encoder]) -> bool:
-    """Whether the parameters of a family do not depend on the specification."""
-    return hasattr(kind, "for_spec")
+def reads_any_spec(kind: object) -> bool:
+    """Whether this is an encoder class whose ``for_spec`` needs nothing but a specification."""
+    if not (isinstance(kind, type) and issubclass(kind, Encoder) and hasattr(kind, "for_spec")):
+        return False
+    _, _, *others = inspect.signature(kind.for_spec).parameters.values()
+    return all(parameter.default is not parameter.empty for parameter in others)

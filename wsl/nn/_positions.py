@@ -1,12 +1,12 @@
 """Constant features of what a specification says about neurons and kernel positions."""
 
 import math
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from wsl.graph import ACTIVATIONS, GraphBlock, GraphLayout, activation_index
+from wsl.nn._constants import cached_constants
 from wsl.nn._fourier import sinusoids
 from wsl.spec import NodeSet
 
@@ -33,7 +33,7 @@ def position_features(block: GraphBlock, dtype: torch.dtype, device: torch.devic
     return _position_features(block.positions, block.occurrence, dtype, device)
 
 
-@lru_cache(maxsize=4096)
+@cached_constants(4096)
 def _position_features(
     positions: tuple[int, ...], occurrence: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor | None:
@@ -59,7 +59,7 @@ def _position_features(
     return columns.to(device, dtype)
 
 
-@lru_cache(maxsize=256)
+@cached_constants(256)
 def neuron_features(layout: GraphLayout, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Describe every node by its node set, and by its index in axes that may not be permuted.
 
@@ -70,7 +70,7 @@ def neuron_features(layout: GraphLayout, dtype: torch.dtype, device: torch.devic
     return torch.cat(rows).to(device, dtype) if rows else torch.zeros(0, NEURON_FEATURES).to(device, dtype)
 
 
-@lru_cache(maxsize=256)
+@cached_constants(256)
 def operator_features(layout: GraphLayout, dtype: torch.dtype, device: torch.device) -> Tensor | None:
     """Which of the rarer activations every node follows: products, norms, ...
 

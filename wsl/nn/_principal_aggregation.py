@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +9,7 @@ from torch.nn.functional import linear, silu
 
 from wsl.graph import GraphLayout
 from wsl.nn._connections import Connection, connections
+from wsl.nn._constants import cached_constants
 from wsl.nn._edge_steps import EdgeStep, add_ends, run_steps
 from wsl.nn._neighbourhoods import Statistics, pool_statistics, summarise
 
@@ -144,7 +144,7 @@ class PrincipalAggregation(nn.Module):
         return nodes if self.norm is None else silu(self.norm(nodes)), new
 
 
-@lru_cache(maxsize=256)
+@cached_constants(256)
 def degree_scales(layout: GraphLayout, dtype: torch.dtype, device: torch.device) -> Tensor:
     """``log(1 + d) / log(1 + 32)`` of the number ``d`` of edges of every node, ``(N, 1)``."""
     degrees = dict.fromkeys(layout.sizes, 0)

@@ -1,7 +1,6 @@
 """Canonical weights to states that change sign with them, and to states that do not."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor, nn
 
 from wsl.graph import GraphBlock, GraphLayout
 from wsl.nn._characters import sign_characters
+from wsl.nn._constants import cached_constants
 from wsl.nn._embedding import BlockEmbedding
 from wsl.nn._fourier import GaussianFourierFeatures
 from wsl.nn._positions import NEURON_FEATURES, OPERATORS, neuron_features, operator_features
@@ -30,7 +30,7 @@ class ScaleState(NamedTuple):
     network: Tensor
 
 
-@lru_cache(maxsize=256)
+@cached_constants(256)
 def flipping_nodes(layout: GraphLayout, device: torch.device) -> Tensor:
     """Which nodes change sign, ``(N, 1)``."""
     flipped = sign_characters(layout).nodes

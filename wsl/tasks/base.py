@@ -13,8 +13,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 import wsl
+from wsl import encoders
 from wsl.data import BaseDataModule, WeightLoader, WeightStatistics
-from wsl.encoders import Encoder
+from wsl.encoders import Encoder, MixedEncoder, reads_any_spec
 from wsl.nn import ProbedModule
 from wsl.spec import WeightSpec
 from wsl.tasks.factories import Recipe, TaskError, describe, import_path, plain
@@ -31,7 +32,11 @@ _BASES = {"encoder": Encoder, "optimizer": Optimizer, "schedule": LRScheduler}
 class BaseTask(pl.LightningModule):
     """An encoder and a head, built when the specification is known: from the data, or from a checkpoint.
 
-    Subclasses call :meth:`remember` in their constructor and implement :meth:`build_head`.
+    On data of several architectures the encoder is a :class:`wsl.encoders.MixedEncoder`, and the head one
+    that reads any architecture; such a task runs on all mixed data, of whatever architectures.
+
+    Subclasses call :meth:`remember` in their constructor and implement :meth:`build_head`, and
+    :meth:`build_mixed_head` if they can work on several architectures.
 
     Args:
         encoder: an encoder class, or ``functools.partial`` of one; called with the specification. Checkpoints
@@ -60,7 +65,7 @@ class BaseTask(pl.LightningModule):
             if isinstance(self._factories[name], Mapping):  # from a checkpoint
                 self._factories[name] = Recipe.from_dict(self._factories[name]).factory(base)
         self._recipes: dict[str, Recipe] = {}
-        self.encoder: Encoder | None = None
+        self.encoder: Encoder | MixedEncoder | None = None
         self.head: nn.Module | None = None
         self._record: dict[str, Any] = {}
         self._seed: int | None = None
@@ -69,6 +74,17 @@ class BaseTask(pl.LightningModule):
     @abstractmethod
     def build_head(self, spec: WeightSpec, encoder: Encoder, outputs: int) -> nn.Module:
         """The module that reads the encoder's features."""
+
+    def build_mixed_head(self, encoder: MixedEncoder, outputs: int) -> nn.Module:
+        """The same for features of any architectures.
+
+        Raises:
+            TaskError: the task is for one architecture.
+        """
+        raise TaskError(
+            f"{type(self).__name__} reads one architecture, and the data hold several.\n"
+            "  Give it a zoo of one architecture."
+        )
 
     def remember(self, **arguments: Any) -> None:
         """Keep the constructor's arguments as plain values: any checkpoint loads with ``weights_only``.
@@ -195,6 +211,7 @@ class BaseTask(pl.LightningModule):
     def _record_of(self, data: BaseDataModule) -> dict[str, Any]:
         return {
             "spec": str(data.spec),
+            "mixed": data.mixed,
             "forward": data.forward_definition.to_dict() if data.forward_definition else None,
             "outputs": self.outputs(data),
             "zoo": data.fingerprint,
@@ -203,10 +220,30 @@ class BaseTask(pl.LightningModule):
 
     def _build(self, record: dict[str, Any]) -> None:
         spec = WeightSpec.parse(record["spec"])
+        if record["mixed"]:
+            mixed = self._mixed_encoder(spec)
+            self.head = self.build_mixed_head(mixed, record["outputs"])
+            self.encoder, self._record = mixed, dict(record)
+            return
         extras = {"probes": self._probe_features(spec, record["forward"])} if self.probes else {}
         encoder = self._factories["encoder"](spec, **extras)
         self.head = self.build_head(spec, encoder, record["outputs"])
         self.encoder, self._record = encoder, dict(record)
+
+    def _mixed_encoder(self, spec: WeightSpec) -> MixedEncoder:
+        kind: type[Encoder] = self._recipes["encoder"].load(Encoder)
+        if not reads_any_spec(kind):
+            able = [name for name in encoders.__all__ if reads_any_spec(getattr(encoders, name))]
+            raise TaskError(
+                f"{kind.__name__} reads one architecture only, and the data hold several.\n"
+                f"  Choose an encoder that reads any: {', '.join(able)}."
+            )
+        if self.probes:
+            raise TaskError(
+                f"probes is {self.probes}, but the data hold several architectures, and probes run one.\n"
+                "  Set model.probes to 0."
+            )
+        return MixedEncoder(self._factories["encoder"](spec))
 
     def _probe_features(self, spec: WeightSpec, forward: dict[str, Any] | None) -> ProbedModule:
         kind: type[Encoder] = self._recipes["encoder"].load(Encoder)
@@ -224,7 +261,14 @@ class BaseTask(pl.LightningModule):
         return kind.probe_features(definition.build(), spec, definition.points(), self.probes)
 
     def _check_record(self, record: dict[str, Any], source: str) -> None:
-        for key in ("spec", "outputs"):
+        if record["mixed"] != self._record["mixed"]:
+            kinds = {True: "any architectures", False: "one architecture"}
+            raise TaskError(
+                f"the model is one for {kinds[self._record['mixed']]}, and {source} is for "
+                f"{kinds[record['mixed']]}.\n"
+                "  A list of zoos, also of one (data.path [FILE]), is data of any architectures."
+            )
+        for key in ("outputs",) if record["mixed"] else ("spec", "outputs"):
             if record[key] != self._record[key]:
                 ours, theirs = str(self._record[key]).splitlines(), str(record[key]).splitlines()
                 raise TaskError(

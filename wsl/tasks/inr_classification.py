@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchmetrics.classification import MulticlassAccuracy
 
-from wsl.data import WeightBatch
-from wsl.encoders import Encoder, GraphMetanetwork
-from wsl.nn import InvariantHead
+from wsl.data import MixedBatch, WeightBatch
+from wsl.encoders import Encoder, GraphMetanetwork, MixedEncoder, MixedWeights
+from wsl.nn import InvariantHead, PooledHead
 from wsl.spec import WeightSpec
 from wsl.tasks.base import BaseTask, EncoderFactory, OptimizerFactory, ScheduleFactory
 from wsl.tasks.factories import TaskError
@@ -21,8 +21,9 @@ STAGES = ("train", "val", "test")
 class INRClassification(BaseTask):
     """Cross entropy on the logits of an invariant head over an encoder.
 
-    Encoder and head are built for the data's specification when the run starts. Metrics of each stage:
-    ``{train,val,test}/loss`` and ``{train,val,test}/accuracy``.
+    On data of several architectures the head is a :class:`wsl.nn.PooledHead`. Encoder and head are built for
+    the data's specification when the run starts. Metrics of each stage: ``{train,val,test}/loss`` and
+    ``{train,val,test}/accuracy``.
 
     Args:
         encoder: an encoder class with its arguments but the specification; in Python, the class or
@@ -62,13 +63,19 @@ class INRClassification(BaseTask):
         self.accuracies = nn.ModuleDict()
 
     def build_head(self, spec: WeightSpec, encoder: Encoder, outputs: int) -> nn.Module:
-        self.accuracies = nn.ModuleDict(
-            {f"{stage}_accuracy": MulticlassAccuracy(outputs, average="micro") for stage in STAGES}
-        )
+        self._count_with(outputs)
         return InvariantHead(spec, encoder.channels, outputs)
 
-    def forward(self, weights: dict[str, Tensor]) -> Tensor:
-        """Logits ``(B, classes)`` of weights ``(B, *shape)``; TaskError before there is an encoder."""
+    def build_mixed_head(self, encoder: MixedEncoder, outputs: int) -> nn.Module:
+        self._count_with(outputs)
+        return PooledHead(encoder.channels, outputs)
+
+    def forward(self, weights: dict[str, Tensor] | MixedWeights) -> Tensor:
+        """Logits ``(B, classes)`` of weights ``(B, *shape)``, or of weights of several architectures.
+
+        Raises:
+            TaskError: there is no encoder yet.
+        """
         if self.encoder is None or self.head is None:
             raise TaskError(
                 "the task has no encoder yet: it is built for the data of a run, or from a checkpoint.\n"
@@ -77,18 +84,18 @@ class INRClassification(BaseTask):
         logits: Tensor = self.head(self.encoder(weights))
         return logits
 
-    def training_step(self, batch: WeightBatch, batch_idx: int) -> Tensor:
+    def training_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> Tensor:
         return self._step(batch, "train")
 
-    def validation_step(self, batch: WeightBatch, batch_idx: int) -> None:
+    def validation_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> None:
         self._step(batch, "val")
 
-    def test_step(self, batch: WeightBatch, batch_idx: int) -> None:
+    def test_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> None:
         self._step(batch, "test")
 
-    def predict_step(self, batch: WeightBatch, batch_idx: int) -> dict[str, Tensor]:
+    def predict_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> dict[str, Tensor]:
         """Rows ``(B,)``, labels ``(B,)``, probabilities ``(B, classes)`` and embeddings ``(B, pooled)``."""
-        assert self.encoder is not None and isinstance(self.head, InvariantHead)
+        assert self.encoder is not None and isinstance(self.head, InvariantHead | PooledHead)
         features = self.encoder(batch.weights)
         return {
             "rows": batch.rows,
@@ -97,7 +104,12 @@ class INRClassification(BaseTask):
             "embeddings": self.head.pool(features),
         }
 
-    def _step(self, batch: WeightBatch, stage: str) -> Tensor:
+    def _count_with(self, classes: int) -> None:
+        self.accuracies = nn.ModuleDict(
+            {f"{stage}_accuracy": MulticlassAccuracy(classes, average="micro") for stage in STAGES}
+        )
+
+    def _step(self, batch: WeightBatch | MixedBatch, stage: str) -> Tensor:
         logits = self(batch.weights)
         loss = F.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
         accuracy = self.accuracies[f"{stage}_accuracy"]

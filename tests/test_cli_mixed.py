@@ -1,0 +1,75 @@
+"""Training by the command line on zoos of different architectures."""
+
+import json
+
+import pytest
+import tiny_zoo
+import torch
+from small_runs import fit
+
+from wsl.cli import main
+from wsl.report import learning_curves, read_predictions
+from wsl.tasks import INRClassification
+from wsl.zoo import Zoo
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Checkpoint directory"),
+    pytest.mark.filterwarnings("ignore:Experiment logs directory"),
+]
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("zoos")
+    return [
+        str(tiny_zoo.build(folder / f"{i}.h5", images=30, hidden=hidden).path)
+        for i, hidden in enumerate(((6, 5), (4, 7)))
+    ]
+
+
+def weights(path):
+    return torch.load(path, weights_only=True)["state_dict"]
+
+
+def equal(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_a_run_from_training_to_predictions(paths, folder, capsys):
+    listed = f"[{', '.join(paths)}]"
+    assert fit(listed) == 0
+    run = folder / "runs" / "a"
+    assert learning_curves(run)["val/accuracy"][0].tolist() == [1, 2]
+    assert main(["test", "--name", "a"]) == 0
+    metrics = json.loads((run / "test.json").read_text())
+    assert main(["predict", "--name", "a"]) == 0
+    found = read_predictions(run)
+    first, second = (Zoo.open(path) for path in paths)
+    assert found.rows.tolist() == [*first.split("test"), *(len(first) + second.split("test"))]
+    assert found.accuracy == pytest.approx(metrics["test/accuracy"])
+    assert (
+        main(["test", "--config", "runs/a/config.yaml", "--name", "a", "--data.path", f"[{paths[1]}]"]) == 0
+    )
+    assert main(["test", "--config", "runs/a/config.yaml", "--name", "a", "--data.path", paths[1]]) == 2
+    assert "the model is one for one architecture" in capsys.readouterr().err
+    assert fit(listed, "--model.encoder", "FlatMLP", name="b") == 2
+
+
+def test_training_goes_on_from_last(paths, folder, monkeypatch):
+    listed = f"[{', '.join(paths)}]"
+    assert fit(listed, name="whole", epochs=3) == 0
+
+    def stop(task):
+        if task.current_epoch == 2:
+            raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(INRClassification, "on_train_epoch_start", stop)
+        with pytest.raises(InterruptedError):
+            fit(listed, name="stopped", epochs=3)
+    whole, kept = (folder / "runs" / name / "checkpoints" for name in ("whole", "stopped"))
+    assert not equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
+    assert fit(listed, "--ckpt_path", "last", name="stopped", epochs=3) == 0
+    assert equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
+    assert equal(weights(kept / "best.ckpt"), weights(whole / "best.ckpt"))
