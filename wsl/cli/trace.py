@@ -27,8 +27,8 @@ def run(arguments: Sequence[str]) -> int:
             raise CommandError(f"{path} is a folder; name a file in it.")
     if options.draw is not None and Path(options.draw).suffix.lower() not in _PICTURES:
         raise CommandError(f"--draw {options.draw} is no {' or '.join(_PICTURES)} file; name one of these.")
-    inputs, keywords = _inputs(options.input)
-    module = _build(options.module, options.arguments)
+    inputs, keywords = example_inputs(options.input)
+    module = build_module(options.module, options.arguments)
     spec = trace(module, inputs, keywords, strict=options.strict)
     sys.stdout.write(f"{spec}\n")
     if options.verify:
@@ -75,8 +75,11 @@ def _parser() -> ArgumentParser:
     return parser
 
 
-def _inputs(texts: Sequence[str]) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
-    """Random tensors: normal, or 0 and 1 for integers, which index any table of two rows or more."""
+def example_inputs(texts: Sequence[str]) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+    """Positional and keyword inputs from texts as in ``mask=2,16:bool``; raises CommandError.
+
+    Values are normal, or 0 and 1 for integers, which index any table of two rows or more.
+    """
     generator = torch.Generator().manual_seed(0)
     inputs, keywords = [], {}
     for text in texts:
@@ -101,7 +104,8 @@ def _inputs(texts: Sequence[str]) -> tuple[tuple[Tensor, ...], dict[str, Tensor]
     return tuple(inputs), keywords
 
 
-def _build(path: str, arguments: dict[str, Any]) -> nn.Module:
+def build_module(path: str, arguments: dict[str, Any]) -> nn.Module:
+    """Import what ``package.module:Name`` names and make a module of it; raises CommandError."""
     name, colon, attribute = path.partition(":")
     if not (name and colon and attribute):
         raise CommandError(f"{path} is no import path; expected package.module:Name, e.g. wsl.models:Siren.")

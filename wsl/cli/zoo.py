@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jsonargparse import ArgumentParser, Namespace
 
+from wsl.cli import zoo_import
 from wsl.zoo import (
     Zoo,
     ZooError,
@@ -200,4 +201,6 @@ COMMANDS = {
     "subset": Command("copy some rows into a zoo of their own", _subset_arguments, _subset),
     "merge": Command("put the rows of several zoos into one", _merge_arguments, _merge),
     "split": Command("copy a zoo with other splits", _split_arguments, _split),
+    "import": Command(zoo_import.IMPORT_HELP, zoo_import.import_arguments, zoo_import.run_import),
+    "export": Command(zoo_import.EXPORT_HELP, zoo_import.export_arguments, zoo_import.run_export),
 }
