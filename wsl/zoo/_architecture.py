@@ -88,16 +88,8 @@ class ZooArchitecture:
             ZooError: a row that does not exist, or something that is not a row number.
         """
         offset, shape = self._zoo.stored[self._number]
-        mapped = self._zoo.file_map
-        stored = mapped.array(offset, shape, STORED_DTYPES[self._zoo.dtype])
-        selection = select(rows, len(stored))
-        if isinstance(selection, slice):
-            taken = np.array(stored[selection])
-        else:
-            taken = np.empty((len(selection), stored.shape[1]), dtype=stored.dtype)
-            # in range already; "clip" spares a buffer
-            np.take(stored, selection, axis=0, out=taken, mode="clip")
-        mapped.touch(len(taken), taken.nbytes)
+        stored = STORED_DTYPES[self._zoo.dtype]
+        taken = self._zoo.file.read(offset, shape, stored, select(rows, len(self)))
         return taken.astype(dtype, copy=False)
 
     def weights(self, rows: Rows = None, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:

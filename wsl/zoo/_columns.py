@@ -77,7 +77,7 @@ def encode_column(name: str, array: np.ndarray) -> np.ndarray:
         ZooError: text that UTF-8 or the zero padding cannot hold.
     """
     if array.dtype.kind != "U":
-        return array.astype(array.dtype.newbyteorder("<"))
+        return array.astype(array.dtype.newbyteorder("<"), copy=False)
     if (plain := _encode_ascii(array)) is not None:
         return plain
     try:
@@ -102,7 +102,7 @@ def _encode_ascii(array: np.ndarray) -> np.ndarray | None:
 def decode_column(name: str, stored: np.ndarray) -> np.ndarray:
     """Inverse of :func:`encode_column`; raises ZooError for a stored type that no zoo holds."""
     if stored.dtype in (np.dtype("<i8"), np.dtype("<f8")):
-        return stored.astype(stored.dtype.newbyteorder("="))
+        return stored.astype(stored.dtype.newbyteorder("="), copy=False)
     if stored.dtype.kind != "S":
         raise ZooError(
             f"Metadata column {name} is stored as {stored.dtype}, expected int64, float64 or text."

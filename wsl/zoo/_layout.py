@@ -20,7 +20,7 @@ dataset is contiguous and uncompressed, so that its bytes lie at one offset of t
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -137,12 +137,16 @@ def hash_rows(rows: np.ndarray) -> np.ndarray:
     return np.frombuffer(digests, dtype=np.uint8).reshape(len(stored), HASH_BYTES).copy()
 
 
-def fingerprint(tables: Tables) -> str:
+def fingerprint(tables: Tables, encoded: Mapping[str, np.ndarray] | None = None) -> str:
     """Identity of a zoo's content, 32 hex digits: architectures, row hashes, metadata and splits.
 
     Provenance is left out: the same weights made by another package version are the same content.
+
+    Args:
+        encoded: the columns as they are stored, where they are at hand.
     """
-    parts = [("dtype", tables.dtype.encode()), ("hashes", tables.hashes.tobytes())]
+    parts: list[tuple[str, bytes | np.ndarray]]
+    parts = [("dtype", tables.dtype.encode()), ("hashes", tables.hashes)]
     for architecture in tables.architectures:
         forward = dump_json("forward definition", architecture.forward.to_dict())
         parts += [
@@ -150,27 +154,36 @@ def fingerprint(tables: Tables) -> str:
             ("spec", architecture.spec_text.encode()),
             ("forward", forward.encode()),
         ]
-    parts += [("numbers", tables.numbers.astype("<i4").tobytes())]
+    parts += [("numbers", tables.numbers.astype("<i4", copy=False))]
     for name in sorted(tables.columns):
-        stored = encode_column(name, tables.columns[name])
-        parts += [(f"column {name}", stored.dtype.str.encode()), ("values", stored.tobytes())]
+        stored = encoded[name] if encoded else encode_column(name, tables.columns[name])
+        parts += [(f"column {name}", stored.dtype.str.encode()), ("values", stored)]
     for name in sorted(tables.splits):
         split = tables.splits[name]
         recipe = dump_json(f"recipe of split {name}", {"recipe": split.recipe, "seed": split.seed})
-        parts += [(f"split {name}", recipe.encode()), ("indices", split.indices.astype("<i8").tobytes())]
+        parts += [(f"split {name}", recipe.encode()), ("indices", split.indices.astype("<i8", copy=False))]
     return _digest(parts)
 
 
-def digest(tables: Tables) -> str:
+def digest(tables: Tables, encoded: Mapping[str, np.ndarray] | None = None) -> str:
     """What the file stores and every opening checks: :func:`fingerprint` and the provenance."""
     provenance = dump_json("provenance", dict(tables.provenance))
-    return _digest([("fingerprint", fingerprint(tables).encode()), ("provenance", provenance.encode())])
+    return _digest(
+        [("fingerprint", fingerprint(tables, encoded).encode()), ("provenance", provenance.encode())]
+    )
 
 
-def _digest(parts: list[tuple[str, bytes]]) -> str:
+def _digest(parts: Sequence[tuple[str, bytes | np.ndarray]]) -> str:
     state = blake2b(digest_size=HASH_BYTES)
     for label, content in parts:
-        for piece in (label.encode(), content):
+        for piece in (label.encode(), _bytes(content)):
             state.update(len(piece).to_bytes(8, "little"))
             state.update(piece)
     return state.hexdigest()
+
+
+def _bytes(content: bytes | np.ndarray) -> Any:
+    """What a hash reads of a part, without a copy."""
+    if isinstance(content, bytes):
+        return content
+    return np.ascontiguousarray(content).view(np.uint8).reshape(-1).data

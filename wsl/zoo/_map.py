@@ -1,10 +1,10 @@
-"""The memory map of a zoo file, and which rows are meant."""
+"""Reading rows of a zoo file, and which rows are meant."""
 
 import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -13,10 +13,8 @@ from wsl.zoo._errors import ZooError
 
 Rows = Sequence[int] | np.ndarray | Tensor | slice | None
 
-# Pages that were read stay part of this process until they are given back, although they are only the
-# system's cache. A map larger than this gives them back each time that about as much was read.
-_RESIDENT_BYTES = 128 << 20
-_FAULT_BYTES = 1 << 16  # the system maps this much around a row that is touched
+# Larger files are read without a map: the pages of a map that were read count as memory of this process.
+_MAPPED_BYTES = 192 << 20
 
 
 class FileStamp(NamedTuple):
@@ -32,37 +30,68 @@ class FileStamp(NamedTuple):
         return cls(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
-class FileMap:
-    """A file mapped for reading; keeps no descriptor open.
+class RowFile:
+    """Reads rows of the matrices in a zoo file; keeps no descriptor open.
+
+    Files of up to 192 MB are mapped into memory. Of larger ones each run of consecutive rows is one read.
 
     Raises:
-        ZooError: the file is no longer the one of ``stamp``.
+        ZooError: now or later, when the file is no longer the one of ``stamp``.
     """
 
     def __init__(self, path: Path, stamp: FileStamp) -> None:
-        try:
-            with open(path, "rb") as file:
-                found = FileStamp.of(os.fstat(file.fileno()))
-                if found != stamp:
-                    raise ValueError(f"{stamp.size} bytes then, {found.size} now")
+        self._path, self._stamp, self._map = path, stamp, None
+        if stamp.size <= _MAPPED_BYTES:
+            with self._open() as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as err:
-            raise ZooError(f"{path} was moved, replaced or cut while in use ({err}). Open it anew.") from err
-        self._touched = 0
-        self._large = stamp.size > _RESIDENT_BYTES and hasattr(mmap, "MADV_DONTNEED")
 
-    def array(self, offset: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> np.ndarray:
-        """A plain array view: np.memmap's own indexing costs more than the copy of a small batch."""
-        return np.ndarray(shape, dtype, buffer=self._map, offset=offset)
+    def read(
+        self, offset: int, shape: tuple[int, int], dtype: np.dtype[Any], rows: np.ndarray | slice
+    ) -> np.ndarray:
+        """A copy of some rows of the matrix of ``shape`` at ``offset``: ``(B, P)``, in its own type."""
+        if self._map is None:
+            numbers = np.arange(shape[0])[rows] if isinstance(rows, slice) else rows
+            return self._read_runs(offset, shape[1], dtype, numbers)
+        # A plain array view: np.memmap's own indexing costs more than the copy of a small batch.
+        stored: np.ndarray = np.ndarray(shape, dtype, buffer=self._map, offset=offset)
+        if isinstance(rows, slice):
+            return np.array(stored[rows])
+        taken = np.empty((len(rows), shape[1]), dtype=dtype)
+        np.take(stored, rows, axis=0, out=taken, mode="clip")  # in range already; "clip" spares a buffer
+        return taken
 
-    def touch(self, rows: int, size: int) -> None:
-        """Count what was read, ``rows`` pieces of ``size`` bytes together."""
-        if not self._large:
-            return
-        self._touched += size + rows * _FAULT_BYTES
-        if self._touched > _RESIDENT_BYTES:
-            self._map.madvise(mmap.MADV_DONTNEED)
-            self._touched = 0
+    def _read_runs(self, offset: int, width: int, dtype: np.dtype[Any], rows: np.ndarray) -> np.ndarray:
+        taken = np.empty((len(rows), width), dtype=dtype)
+        if not len(rows):
+            return taken
+        size = width * dtype.itemsize
+        starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)
+        places = (offset + rows[starts] * size).tolist()
+        bounds = [*(starts * size).tolist(), len(rows) * size]
+        target = taken.view(np.uint8).reshape(-1).data
+        with self._open() as file:
+            descriptor = file.fileno()
+            for place, start, stop in zip(places, bounds, bounds[1:], strict=False):
+                while start < stop:  # the system may return less than asked for
+                    count = os.preadv(descriptor, [target[start:stop]], place)
+                    if not count:
+                        raise self._changed("it ends early")
+                    start, place = start + count, place + count
+        return taken
+
+    def _open(self) -> BinaryIO:
+        try:
+            file = open(self._path, "rb", buffering=0)  # noqa: SIM115  the caller closes it
+            found = FileStamp.of(os.fstat(file.fileno()))
+        except OSError as err:
+            raise self._changed(err) from err
+        if found != self._stamp:
+            file.close()
+            raise self._changed(f"{self._stamp.size} bytes then, {found.size} now")
+        return file
+
+    def _changed(self, reason: object) -> ZooError:
+        return ZooError(f"{self._path} was moved, replaced or cut while in use ({reason}). Open it anew.")
 
 
 def select(rows: Rows, total: int) -> np.ndarray | slice:

@@ -107,7 +107,8 @@ class _Reader:
         self.check_format()
         hashes, _ = self.dataset(self.file, "hashes")
         rows = hashes.shape[0] if hashes.shape else 0
-        columns = self.columns(rows)
+        encoded = self.columns(rows)
+        columns = {name: decode_column(name, stored) for name, stored in encoded.items()}
         splits = self.splits()
         check_splits(splits, columns, rows)
         architectures, dtype, stored = self.architectures()
@@ -121,9 +122,10 @@ class _Reader:
             hashes=self.array(self.file, "hashes", "u1", (rows, HASH_BYTES)),
         )
         written = self.attribute(self.file, "digest")
-        if digest(tables) != written:
+        found = digest(tables, encoded)
+        if found != written:
             raise ZooError(
-                f"its tables are damaged: their digest is {digest(tables)}, but the file says {written}. "
+                f"its tables are damaged: their digest is {found}, but the file says {written}. "
                 "Copy it again from its source, or build it again."
             )
         return Content(tables, tuple(stored), written, self.stamp)
@@ -282,7 +284,7 @@ class _Reader:
             item, _ = self.dataset(group, name)
             if item.shape != (rows,):
                 raise ZooError(f"metadata column {name} has shape {item.shape}, expected ({rows},).")
-            columns[name] = decode_column(name, item[()])
+            columns[name] = item[()]
         return columns
 
     def splits(self) -> dict[str, Split]:

@@ -156,20 +156,39 @@ def check_splits(splits: Mapping[str, Split], columns: Mapping[str, np.ndarray],
                 f"Row {taken[0]} is in the splits {names[owner[taken[0]]]} and {name}; they must be disjoint."
             )
         owner[indices] = number
-    for name, split in splits.items():
-        column = split.recipe.get("column")
+    recorded: dict[str, set[int]] = {}
+    for number, name in enumerate(names):
+        column = splits[name].recipe.get("column")
         if column is None:
             continue
         if not isinstance(column, str) or column not in columns:
             raise ZooError(f"Split {name} was made by the column {column!r}, which the zoo does not have.")
-        values = columns[column]
-        outside = np.isin(values, values[split.indices]) & (owner >= 0) & (owner != names.index(name))
-        if outside.any():
-            row = int(np.flatnonzero(outside)[0])
-            raise ZooError(
-                f"{column} {values[row]} has rows in the splits {name} and {names[owner[row]]} (row {row}). "
-                "Rows of one model or image must stay together: use split_by_model."
-            )
+        recorded.setdefault(column, set()).add(number)
+    for column, numbers in recorded.items():
+        _check_groups(column, columns[column], owner, names, numbers)
+
+
+def _check_groups(
+    column: str, values: np.ndarray, owner: np.ndarray, names: list[str], numbers: set[int]
+) -> None:
+    """Raise ZooError when a value of a column is in one of the splits ``numbers`` and in another split."""
+    rows = np.flatnonzero(owner >= 0)
+    value, split = values[rows], owner[rows]
+    # Rows of a group mostly follow one another: one of each run is enough.
+    first = np.ones(len(rows), dtype=bool)
+    first[1:] = (value[1:] != value[:-1]) | (split[1:] != split[:-1])
+    rows, value, split = rows[first], value[first], split[first]
+    distinct, group = np.unique(value, return_inverse=True)
+    split_of_group = np.empty(len(distinct), dtype=split.dtype)
+    split_of_group[group] = split
+    other = split_of_group[group]
+    leaks = np.flatnonzero((other != split) & (np.isin(split, list(numbers)) | np.isin(other, list(numbers))))
+    if len(leaks):
+        place = leaks[0]
+        raise ZooError(
+            f"{column} {value[place]} has rows in the splits {names[other[place]]} and {names[split[place]]} "
+            f"(row {rows[place]}). Rows of one model or image must stay together: use split_by_model."
+        )
 
 
 def _largest_remainder(shares: list[float], total: int) -> list[int]:

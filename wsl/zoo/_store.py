@@ -1,4 +1,4 @@
-"""The zoo: a population of trained networks in one file, read through a memory map."""
+"""The zoo: a population of trained networks in one file."""
 
 import os
 from collections import ChainMap
@@ -17,7 +17,7 @@ from wsl.zoo._architecture import Located, ZooArchitecture, locate
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._layout import Parameter, Tables, fingerprint
-from wsl.zoo._map import FileMap, Rows, select
+from wsl.zoo._map import RowFile, Rows, select
 from wsl.zoo._metadata import Metadata
 from wsl.zoo._reader import Content, Stored, read_content
 from wsl.zoo._splits import Split
@@ -27,7 +27,7 @@ from wsl.zoo._where import where
 class Zoo:
     """A zoo file, opened for reading. A row is one checkpoint.
 
-    Holds no file handle: the tables are in memory, the weights behind a memory map. Pickles as its path and
+    Holds no file handle: the tables are in memory, the weights in the file. Pickles as its path and
     reopens where it is used first, so it works in forked and spawned loader workers. Never changes its file.
 
     :attr:`spec`, :attr:`forward`, :attr:`parameters`, :meth:`weights` and :meth:`matrix` are those of the one
@@ -41,7 +41,7 @@ class Zoo:
         self._path = Path(path).absolute()
         self._content: Content | None = read_content(self._path)
         self._digest = self._content.digest
-        self._map: FileMap | None = None
+        self._file: RowFile | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Zoo":
@@ -191,14 +191,14 @@ class Zoo:
         return self._read().stored
 
     @property
-    def file_map(self) -> FileMap:
-        """The memory map of the file, for the parts of this package."""
-        if self._map is None:
-            self._map = FileMap(self._path, self._read().stamp)
-        return self._map
+    def file(self) -> RowFile:
+        """What reads rows of the file, for the parts of this package."""
+        if self._file is None:
+            self._file = RowFile(self._path, self._read().stamp)
+        return self._file
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_path": self._path, "_digest": self._digest, "_content": None, "_map": None}
+        return {"_path": self._path, "_digest": self._digest, "_content": None, "_file": None}
 
     @cached_property
     def _architectures(self) -> Mapping[str, ZooArchitecture]:
