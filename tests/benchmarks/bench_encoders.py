@@ -66,6 +66,7 @@ class Case(NamedTuple):
 
 CASES = (
     Case("GraphMetanetwork", 4, 64),
+    Case("FastGraphMetanetwork", 1, 64),
     Case("NeuralGraphGNN", 4, 32),  # its paper's
     Case("NeuralGraphTransformer", 4, 64, {"edge_channels": 32, "heads": 8}),  # its paper's
     Case("ScaleGMN", 4, 128),  # its paper's
@@ -173,7 +174,11 @@ def run_work(
         print(said, file=sys.stderr)
     return (
         {label: best[side] for label, side in own.items() if side in best},
-        {name: best[side] for name, side in rivals.items() if side in best and peers.PEERS[name].ours in own},
+        {
+            name: best[side]
+            for name, side in rivals.items()
+            if {side, own[peers.PEERS[name].ours]} <= best.keys()
+        },
     )
 
 

@@ -73,8 +73,9 @@ def run_sides(
                 continue
             previous = best.get(side, result)
             best[side] = {key: min(value, previous[key]) for key, value in result.items()}
-            took = time.monotonic() - start
-            print(f"round {turn + 1} of {rounds}: {side} ({took:.0f} s)", file=sys.stderr, flush=True)
+            took, shown = time.monotonic() - start, f"{1e3 * result['seconds']:.0f} CPU ms"
+            line = f"round {turn + 1} of {rounds}: {side}: {shown} ({took:.0f} s)"
+            print(line, file=sys.stderr, flush=True)
     return best
 
 
@@ -107,7 +108,7 @@ def answer(measure: Callable[..., Figures]) -> bool:
     return True
 
 
-def measure_step(step: Callable[[int], float], rows: int, seconds: float = 1.5) -> Figures:
+def measure_step(step: Callable[[int], float], rows: int, seconds: float = 1.0) -> Figures:
     """What one step of a batch takes.
 
     Args:
