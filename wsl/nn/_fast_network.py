@@ -1,11 +1,10 @@
 """A state of the whole network that reads the means of its nodes, kind by kind."""
 
-from functools import lru_cache
-
 import torch
 from torch import Tensor, nn
 
 from wsl.graph import GraphLayout
+from wsl.nn._constants import cached_constants
 from wsl.nn._positions import KINDS
 
 
@@ -45,7 +44,7 @@ def kind_means(layout: GraphLayout, nodes: Tensor) -> Tensor:
     return (_shares(layout, nodes.dtype, nodes.device) @ nodes).flatten(1)
 
 
-@lru_cache(maxsize=256)
+@cached_constants(256)
 def _shares(layout: GraphLayout, dtype: torch.dtype, device: torch.device) -> Tensor:
     shares = torch.zeros(len(KINDS), sum(layout.sizes.values()), dtype=dtype, device=device)
     for name, rows in layout.slices.items():

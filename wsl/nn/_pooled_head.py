@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from wsl.graph import ROLES, graph_layout
-from wsl.nn._heads import Features, require
+from wsl.nn._heads import Features, mean_features, require
 from wsl.nn._positions import KINDS
 from wsl.spec import WeightSpec
 
@@ -63,9 +63,7 @@ def pool_by_role(spec: WeightSpec, features: Features) -> Tensor:
     for name, kind in layout.kinds.items():
         found.setdefault(kind, []).append(features.nodes[name].mean(1))
     for block in layout.blocks:
-        tensor = features.tensors[block.key]
-        entries = list(range(1, tensor.dim() - 1))
-        found.setdefault(block.role, []).append(tensor.mean(entries) if entries else tensor)
+        found.setdefault(block.role, []).append(mean_features(features.tensors, block.key))
     like = next(iter(features.nodes.values()))
     none = like.new_zeros(len(like), like.shape[-1])
     means = [torch.stack(found[name]).mean(0) if name in found else none for name in (*KINDS, *ROLES)]
