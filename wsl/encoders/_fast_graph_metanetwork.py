@@ -6,8 +6,8 @@ from functools import cache, partial
 import torch
 from torch import Tensor, nn
 
+from wsl.encoders._any_spec import AnySpecEncoder
 from wsl.encoders._base import DeferredTensors, WeightFeatures
-from wsl.encoders._graph_encoder import GraphEncoder
 from wsl.graph import GraphBlock
 from wsl.nn import PositionGains, ProbeFeatures, WeightReadout
 from wsl.nn._fast_embedding import FastEmbedding
@@ -36,7 +36,7 @@ class AveragedTensors(DeferredTensors):
         return features.mean(entries) if entries else features
 
 
-class FastGraphMetanetwork(GraphEncoder):
+class FastGraphMetanetwork(AnySpecEncoder):
     """Encodes the weights of any architecture: learned runs of the networks, then cheap message passing.
 
     Made for speed: edges have no states, so that nothing but matrices of weights grows with their number.
@@ -56,7 +56,7 @@ class FastGraphMetanetwork(GraphEncoder):
         layers: rounds of message passing.
         runs: number of learned inputs that every network is run on; 0 for none.
         heads: number of scalar functions of weights that messages are multiplied by.
-        width: of the state of the network; 4 times ``channels`` if not given.
+        width: of the state of the network; twice ``channels`` if not given.
         network_layers: updates of that state after the last round.
         frequencies: Gaussian Fourier frequencies for every weight on a node.
         probes: activations of the networks at learned inputs as further node features, run by their module.
@@ -75,7 +75,7 @@ class FastGraphMetanetwork(GraphEncoder):
         self,
         spec: WeightSpec,
         channels: int = 64,
-        layers: int = 2,
+        layers: int = 1,
         *,
         runs: int = 64,
         heads: int = 4,
@@ -92,16 +92,16 @@ class FastGraphMetanetwork(GraphEncoder):
             )
         if runs < 0 or network_layers < 0:
             raise ValueError(f"expected runs and network_layers >= 0, got {runs} and {network_layers}.")
-        width = width or 4 * channels
+        width = width or 2 * channels
         self.heads = heads
         self.run = LearnedRun(runs) if runs else None
-        self.start = FastEmbedding(channels, width, frequencies, heads, runs + self.probe_channels)
+        self.embedding = FastEmbedding(channels, width, frequencies, heads, runs + self.probe_channels)
         self.gains = PositionGains(channels // (2 * heads))
         self.layers = nn.ModuleList(WeightedMessages(channels, heads, width) for _ in range(layers))
         self.network_updates = nn.ModuleList(NetworkUpdate(width, channels) for _ in range(layers + 1))
         self.network_layers = nn.ModuleList(NetworkUpdate(width, 0) for _ in range(network_layers))
         self.network_out = nn.Linear(width, channels)
-        self.readout = WeightReadout(self.start.fourier.channels, channels)
+        self.readout = WeightReadout(self.embedding.fourier.channels, channels)
         self.edge_readout = BilinearReadout(channels, max(1, channels // 4), heads)
 
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
@@ -110,7 +110,7 @@ class FastGraphMetanetwork(GraphEncoder):
         blocks = {block.key: block.to_graph(standard[block.key]) for block in layout.blocks}
         functions = {block.key: scalar_features(blocks[block.key], self.heads) for block in layout.edges}
         activity = self._activity(weights, {b.key: b.to_graph(raw[b.key]) for b in layout.blocks})
-        nodes, network = self.start(layout, blocks, functions, activity)
+        nodes, network = self.embedding(layout, blocks, functions, activity)
         gains = {block.key: self.gains(block, network) for block in layout.edges}
         apart = {key: values.flatten(0, 1) for key, values in functions.items()}
         network = self.network_updates[0](network, kind_means(layout, nodes))
@@ -159,7 +159,7 @@ class FastGraphMetanetwork(GraphEncoder):
                 found = self.edge_readout(layout, block, blocks[block.key], functions[block.key], states)
             else:
                 owner = block.from_nodes(nodes.__getitem__) if block.uses else network
-                found = self.readout(block, owner, lambda: self.start.fourier(blocks[block.key]))
+                found = self.readout(block, owner, lambda: self.embedding.fourier(blocks[block.key]))
             return block.from_graph(found)
 
         def mean(block: GraphBlock) -> Tensor:

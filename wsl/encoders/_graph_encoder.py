@@ -1,19 +1,17 @@
 """What encoders on the computational graph share: weights to graph states, and graph states to features."""
 
 from collections.abc import Mapping
-from typing import Self
 
 from torch import Tensor, nn
 
-from wsl.encoders._base import Encoder, WeightFeatures
+from wsl.encoders._any_spec import AnySpecEncoder
+from wsl.encoders._base import WeightFeatures
 from wsl.encoders._features import graph_features
-from wsl.graph import graph_layout
-from wsl.nn import GraphState, ProbeFeatures, WeightEmbedding, WeightReadout
-from wsl.spec import SpecError, WeightSpec
+from wsl.nn import GraphState, WeightEmbedding, WeightReadout
 
 
-class GraphEncoder(Encoder):
-    """Base of encoders on the computational graph, none of whose parameters depends on the specification.
+class GraphEncoder(AnySpecEncoder):
+    """Base of encoders on the computational graph with states of edges and of nodes.
 
     Subclasses make ``embedding``, ``layers`` and ``readout``, and implement :meth:`update`.
 
@@ -31,19 +29,6 @@ class GraphEncoder(Encoder):
     embedding: WeightEmbedding
     layers: nn.ModuleList
     readout: WeightReadout
-
-    def __init__(self, spec: WeightSpec, channels: int, layers: int, probes: ProbeFeatures | None) -> None:
-        super().__init__(spec, channels)
-        if layers < 0:
-            raise ValueError(f"{type(self).__name__} needs at least 0 layers, got layers={layers}.")
-        _check_probes(probes, spec)
-        self.layout = graph_layout(spec)
-        self.probes = probes
-
-    @property
-    def probe_channels(self) -> int:
-        """Width of the probe features; 0 if there are none."""
-        return 0 if self.probes is None else self.probes.channels
 
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
         blocks, state = self.embed(weights)
@@ -64,31 +49,3 @@ class GraphEncoder(Encoder):
     def features(self, blocks: Mapping[str, Tensor], state: GraphState) -> WeightFeatures:
         """The state after all layers to features; those of weights are computed when they are read."""
         return graph_features(self.layout, blocks, state, self.readout, self.embedding.fourier)
-
-    def for_spec(self, spec: WeightSpec, probes: ProbeFeatures | None = None) -> Self:
-        """This encoder for another architecture: the same parameters (not copies), fresh statistics.
-
-        Args:
-            spec: the specification of the other architecture.
-            probes: probe features of the other architecture, with as many probes as this encoder's.
-
-        Raises:
-            SpecError: the probe features are of an architecture that is not ``spec``'s.
-        """
-        _check_probes(probes, spec)
-        twin = self._twin(spec)
-        twin.layout, twin.probes = graph_layout(spec), probes
-        return twin
-
-
-def _check_probes(probes: ProbeFeatures | None, spec: WeightSpec) -> None:
-    if probes is not None and probes.spec != spec:
-        raise SpecError(
-            "the probe features are of another architecture than the encoder.\n"
-            f"  probes: {_shapes(probes.spec)}\n  encoder: {_shapes(spec)}\n"
-            "  Make them for this one: ProbeFeatures(module, spec, example_inputs)."
-        )
-
-
-def _shapes(spec: WeightSpec) -> dict[str, tuple[int, ...]]:
-    return {name: tensor.shape for name, tensor in spec.tensors.items()}
