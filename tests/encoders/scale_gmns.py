@@ -5,10 +5,10 @@ from functools import lru_cache
 
 import pytest
 import torch
-from encoder_suite import MLP, largest_difference
-from full_suite import FullSuite, traced
+from encoder_suite import EncoderSuite
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_networks import MLP, largest_difference, traced
 from torch import Tensor, nn
 
 import wsl
@@ -79,7 +79,7 @@ def assert_scales(encoder: ScaleGMN, spec: WeightSpec) -> None:
     assert_invariant(nn.Sequential(encoder, pool), spec, scale=True, trials=1)
 
 
-class ScaleSuite(FullSuite):
+class ScaleSuite(EncoderSuite):
     """Subclass it as ``TestName``, and implement :meth:`make`."""
 
     def seeded(self, spec: WeightSpec) -> ScaleGMN:

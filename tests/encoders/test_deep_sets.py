@@ -2,23 +2,22 @@
 
 import pytest
 import torch
-from encoder_suite import CNN, MLP, largest_difference
-from full_suite import FullSuite
+from encoder_suite import EncoderSuite
 from hypothesis import given, settings
 from known_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from random_topologies import random_topologies
+from small_networks import CNN, MLP, largest_difference
 from torch import Tensor
 
 from wsl.encoders import DeepSets
 from wsl.graph import graph_layout
-from wsl.nn import InvariantHead
 from wsl.nn._neurons import meet_ends
 from wsl.nn._positions import neuron_features
 from wsl.spec import WeightSpec
 from wsl.testing import assert_equivariant, random_weights
 
 
-class TestDeepSets(FullSuite):
+class TestDeepSets(EncoderSuite):
     def make(self, spec: WeightSpec) -> DeepSets:
         return DeepSets(spec, channels=6, layers=2, frequencies=3)
 
@@ -103,23 +102,6 @@ def test_a_weight_that_is_used_twice_meets_the_mean_of_its_ends() -> None:
     expected = (edges + (at_h.unsqueeze(2) + at_x.unsqueeze(1)) / 2).relu()
     found = meet_ends(block, edges, lambda end: terms[end.nodes, end.target])
     assert torch.allclose(found, expected, atol=1e-12)
-
-
-def test_input_and_output_neurons_are_not_exchangeable() -> None:
-    encoder, head = _seeded(MLP), InvariantHead(MLP, 6, 3, ordered=0).double()
-    weights = random_weights(MLP, 1)
-    for changes in (
-        {"fc1.weight": weights["fc1.weight"].flip(2)},
-        {"fc3.weight": weights["fc3.weight"].flip(1)},
-    ):
-        assert (head(encoder(weights)) - head(encoder({**weights, **changes}))).abs().max() > 1e-6
-
-
-def test_kernel_positions_are_not_exchangeable() -> None:
-    encoder, weights = _seeded(CNN), random_weights(CNN, 1)
-    for dim in (3, 4):
-        flipped = {**weights, "conv2.weight": weights["conv2.weight"].flip(dim)}
-        assert (encoder(weights).nodes["y"] - encoder(flipped).nodes["y"]).abs().max() > 1e-6
 
 
 def test_reads_other_architectures_with_the_same_parameters() -> None:

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from encoder_suite import CNN, MLP, EncoderSuite, largest_difference
+from encoder_suite import EncoderSuite
 from known_topologies import TOPOLOGIES
+from small_networks import CNN, MLP
 from torch import Tensor, nn
 
 import wsl
 from wsl.encoders import DWSNet
 from wsl.models import Siren, coordinate_grid
-from wsl.nn import EquivariantHead, InvariantHead
 from wsl.spec import SpecError, WeightSpec
 from wsl.testing import assert_equivariant, random_weights
 
@@ -17,6 +17,7 @@ from wsl.testing import assert_equivariant, random_weights
 class TestDWSNet(EncoderSuite):
     kinds = ("mlp", "cnn", "depthwise", "fixed", "low_rank")
     takes = (MLP, CNN, TOPOLOGIES["tied"])
+    takes_traced = ("mlp", "siren", "cnn")
 
     def make(self, spec: WeightSpec) -> DWSNet:
         return DWSNet(spec, channels=6, layers=2)
@@ -28,42 +29,6 @@ def test_paper_size() -> None:
     encoder = DWSNet(spec)
     maps = 1 + 4**2 + 3**2 + 7**2
     assert sum(p.numel() for p in encoder.parameters()) == maps * (32 + 4 * 32**2) + 5 * (7 + 2) * 32
-
-
-@pytest.mark.parametrize("key", ["fc1.weight", "fc3.weight", "fc3.bias"])
-def test_ends_are_not_exchangeable(key: str) -> None:
-    encoder = DWSNet(MLP, channels=6, layers=2).double()
-    head = InvariantHead(MLP, 6, 3, ordered=0).double()
-    weights = random_weights(MLP, 1)
-    swapped = {**weights, key: weights[key].flip(2 if key == "fc1.weight" else 1)}
-    assert (head(encoder(weights)) - head(encoder(swapped))).abs().max() > 1e-6
-
-
-def test_one_network_does_not_depend_on_others_in_training() -> None:
-    encoder = DWSNet(MLP, channels=6, layers=3).double().train()
-    weights = random_weights(MLP, 4)
-    together, alone = encoder(weights), encoder({name: value[:1] for name, value in weights.items()})
-    assert all((together.nodes[name][:1] - alone.nodes[name]).abs().max() < 1e-12 for name in alone.nodes)
-
-
-def test_single_precision_and_autocast() -> None:
-    encoder, head = DWSNet(CNN, channels=8, layers=2), EquivariantHead(CNN, 8, scale=1.0)
-    weights = random_weights(CNN, 3, dtype=torch.float32)
-    exact = head(encoder(weights))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        rounded = head(encoder(weights))
-        sum(update.float().sum() for update in rounded.values()).backward()
-    assert all((exact[name] - rounded[name]).abs().max() < 0.2 for name in exact)
-    assert all(torch.isfinite(p.grad).all() for p in encoder.parameters() if p.grad is not None)
-
-
-@pytest.mark.filterwarnings("ignore")  # of torch's compiler
-def test_compiled_in_place() -> None:
-    encoder = DWSNet(MLP, channels=4, layers=1)
-    weights = random_weights(MLP, 2, dtype=torch.float32)
-    before = encoder(weights)
-    encoder.compile(backend="eager")
-    assert largest_difference(encoder(weights), before) == 0
 
 
 def test_second_derivatives() -> None:
@@ -84,12 +49,6 @@ def test_second_derivatives() -> None:
 def test_no_layers(layers: int) -> None:
     with pytest.raises(ValueError, match=f"at least one layer, got layers={layers}"):
         DWSNet(MLP, layers=layers)
-
-
-def test_empty_batch() -> None:
-    encoder = DWSNet(MLP, channels=4, layers=1)
-    features = encoder({name: torch.zeros(0, *tensor.shape) for name, tensor in MLP.tensors.items()})
-    assert features.nodes["h1"].shape == (0, 3, 4)
 
 
 @pytest.mark.parametrize(

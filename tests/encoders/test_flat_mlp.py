@@ -1,7 +1,8 @@
 """The flat baseline passes every test of encoders but equivariance, which it must fail."""
 
 import pytest
-from encoder_suite import MLP, EncoderSuite
+from encoder_suite import EncoderSuite
+from small_networks import MLP
 
 from wsl.encoders import FlatMLP
 from wsl.spec import WeightSpec

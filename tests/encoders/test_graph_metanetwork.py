@@ -2,17 +2,18 @@
 
 import pytest
 import torch
-from encoder_suite import CNN, MLP, EncoderSuite, largest_difference
+from encoder_suite import EncoderSuite
 from hypothesis import given, settings
 from known_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from random_topologies import random_topologies
+from small_networks import CNN, MLP, largest_difference
 from torch import Tensor, nn
 
 import wsl
 from wsl.encoders import GraphMetanetwork
 from wsl.graph import GraphError, graph_layout
 from wsl.models import Siren, coordinate_grid
-from wsl.nn import EquivariantHead, InvariantHead, ProbeFeatures
+from wsl.nn import InvariantHead, ProbeFeatures
 from wsl.spec import SpecError, WeightSpec
 from wsl.testing import assert_equivariant, assert_invariant, random_specs, random_weights
 
@@ -138,25 +139,6 @@ def test_tells_blocks_of_one_axis_apart() -> None:
         assert (nodes[0] - nodes[1]).abs().max() > 1e-6, (a, b)
 
 
-def test_kernel_positions_are_not_exchangeable() -> None:
-    encoder = GraphMetanetwork(CNN, channels=6, layers=2, frequencies=3).double()
-    weights = random_weights(CNN, 1)
-    for dim in (3, 4):
-        flipped = {**weights, "conv2.weight": weights["conv2.weight"].flip(dim)}
-        assert (encoder(weights).nodes["y"] - encoder(flipped).nodes["y"]).abs().max() > 1e-6
-
-
-def test_input_and_output_neurons_are_not_exchangeable() -> None:
-    encoder = GraphMetanetwork(MLP, channels=6, layers=2, frequencies=3).double()
-    head = InvariantHead(MLP, 6, 3, ordered=0).double()
-    weights = random_weights(MLP, 1)
-    for changes in (
-        {"fc1.weight": weights["fc1.weight"].flip(2)},
-        {"fc3.weight": weights["fc3.weight"].flip(1)},
-    ):
-        assert (head(encoder(weights)) - head(encoder({**weights, **changes}))).abs().max() > 1e-6
-
-
 def test_probes_are_equivariant_and_learned() -> None:
     spec = _siren_spec()
     probes = ProbeFeatures(Siren(2, (5, 4), 1), spec, coordinate_grid((4, 4)), probes=7)
@@ -166,14 +148,6 @@ def test_probes_are_equivariant_and_learned() -> None:
     assert_invariant(nn.Sequential(encoder, head), spec)
     head(encoder(random_weights(spec, 2))).sum().backward()
     assert probes.inputs[0].grad is not None and probes.inputs[0].grad.abs().max() > 0
-
-
-def test_empty_batch() -> None:
-    encoder = GraphMetanetwork(MLP, channels=4, layers=1)
-    features = encoder({name: torch.zeros(0, *tensor.shape) for name, tensor in MLP.tensors.items()})
-    assert features.nodes["h1"].shape == (0, 3, 4)
-    assert InvariantHead(MLP, 4, 3)(features).shape == (0, 3)
-    assert EquivariantHead(MLP, 4)(features)["fc2.weight"].shape == (0, 2, 3)
 
 
 def test_second_derivatives() -> None:
@@ -200,28 +174,6 @@ def test_second_derivatives() -> None:
     expected = (ends[0] - ends[1]) / 2e-7
     found = sum((g * m).sum().item() for g, m in zip(grads, moves, strict=True))
     assert found == pytest.approx(expected, rel=1e-4)
-
-
-def test_autocast() -> None:
-    encoder, head = GraphMetanetwork(MLP, channels=8, layers=2), EquivariantHead(MLP, 8, scale=1.0)
-    weights = random_weights(MLP, 3, dtype=torch.float32)
-    exact = head(encoder(weights))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        rounded = head(encoder(weights))
-        sum(update.float().sum() for update in rounded.values()).backward()
-    assert all((exact[name] - rounded[name]).abs().max() < 0.1 for name in exact)
-    assert all(torch.isfinite(p.grad).all() for p in encoder.parameters() if p.grad is not None)
-    assert encoder.layers[0].edge.weight.grad.abs().max() > 0
-
-
-@pytest.mark.filterwarnings("ignore")  # of torch's compiler
-def test_compiled_in_place() -> None:
-    encoder, head = GraphMetanetwork(MLP, channels=4, layers=1), EquivariantHead(MLP, 4)
-    weights = random_weights(MLP, 2, dtype=torch.float32)
-    before = head(encoder(weights))
-    encoder.compile(backend="eager")
-    after = head(encoder(weights))
-    assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_probes_of_another_architecture_are_refused() -> None:

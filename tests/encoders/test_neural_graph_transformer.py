@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from encoder_suite import CNN, MLP, EncoderSuite, largest_difference
+from encoder_suite import EncoderSuite
 from known_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from neural_graphs import Edge, edge_states, initial_edges, listed_edges
+from small_networks import CNN, MLP, largest_difference
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 

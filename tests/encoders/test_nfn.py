@@ -2,15 +2,16 @@
 
 import pytest
 import torch
-from encoder_suite import CNN, MLP, EncoderSuite, largest_difference
+from encoder_suite import EncoderSuite
 from known_topologies import TOPOLOGIES
+from small_networks import CNN, MLP
 from torch import Tensor
 
 import wsl
 from wsl.encoders import NFNHNP, NFNNP
 from wsl.encoders._chain import ChainEncoder
 from wsl.models import Siren, coordinate_grid
-from wsl.nn import EquivariantHead, InvariantHead, index_encoding
+from wsl.nn import index_encoding
 from wsl.spec import SpecError, WeightSpec
 from wsl.testing import assert_equivariant, random_weights
 
@@ -20,6 +21,7 @@ BOTH = pytest.mark.parametrize("family", [NFNHNP, NFNNP])
 class TestNFNNP(EncoderSuite):
     kinds = ("mlp", "cnn", "depthwise", "fixed", "low_rank")
     takes = (MLP, CNN, TOPOLOGIES["tied"])
+    takes_traced = ("mlp", "siren", "cnn")
 
     def make(self, spec: WeightSpec) -> NFNNP:
         return NFNNP(spec, channels=6, layers=2, frequencies=3)
@@ -44,27 +46,6 @@ def test_np_does_not_grow_with_the_inputs() -> None:
     assert sizes[NFNNP][0] == sizes[NFNNP][1] and sizes[NFNHNP][0] < sizes[NFNHNP][1]
 
 
-@BOTH
-@pytest.mark.parametrize("key", ["fc1.weight", "fc3.weight", "fc3.bias"])
-def test_ends_are_not_exchangeable(family: type[ChainEncoder], key: str) -> None:
-    torch.manual_seed(0)
-    encoder = family(MLP, channels=6, layers=2).double()
-    head = InvariantHead(MLP, 6, 3, ordered=0).double()
-    weights = random_weights(MLP, 1)
-    swapped = {**weights, key: weights[key].flip(2 if key == "fc1.weight" else 1)}
-    assert (head(encoder(weights)) - head(encoder(swapped))).abs().max() > 1e-6
-
-
-@BOTH
-def test_kernel_positions_are_not_exchangeable(family: type[ChainEncoder]) -> None:
-    torch.manual_seed(0)
-    encoder = family(CNN, channels=6, layers=2).double()
-    weights = random_weights(CNN, 1)
-    for dim in (3, 4):
-        flipped = {**weights, "conv2.weight": weights["conv2.weight"].flip(dim)}
-        assert (encoder(weights).nodes["c1"] - encoder(flipped).nodes["c1"]).abs().max() > 1e-6
-
-
 def test_indices_are_encoded_where_they_are_fixed() -> None:
     encoding = index_encoding(MLP, "fc1.weight", 6)
     assert encoding.shape == (1, 2, 13)
@@ -77,27 +58,6 @@ def test_indices_are_encoded_where_they_are_fixed() -> None:
     square = WeightSpec.parse("axes x: 3 input  y: 3 output\nw y x")
     both = index_encoding(square, "w", 6)
     assert (both - both.transpose(0, 1)).abs().max() > 0.1, "the encodings of both axes are told apart"
-
-
-@BOTH
-def test_autocast(family: type[ChainEncoder]) -> None:
-    encoder, head = family(CNN, channels=8, layers=2), EquivariantHead(CNN, 8, scale=1.0)
-    weights = random_weights(CNN, 3, dtype=torch.float32)
-    exact = head(encoder(weights))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        rounded = head(encoder(weights))
-        sum(update.float().sum() for update in rounded.values()).backward()
-    assert all((exact[name] - rounded[name]).abs().max() < 0.1 for name in exact)
-    assert all(torch.isfinite(p.grad).all() for p in encoder.parameters() if p.grad is not None)
-
-
-@pytest.mark.filterwarnings("ignore")  # of torch's compiler
-def test_compiled_in_place() -> None:
-    encoder = NFNNP(MLP, channels=4, layers=1)
-    weights = random_weights(MLP, 2, dtype=torch.float32)
-    before = encoder(weights)
-    encoder.compile(backend="eager")
-    assert largest_difference(encoder(weights), before) == 0
 
 
 @BOTH

@@ -2,12 +2,11 @@
 
 import pytest
 import torch
-from encoder_suite import MLP
+from small_networks import MLP
 from states_suite import StatesSuite
 
 from wsl.encoders import NFT
 from wsl.spec import WeightSpec
-from wsl.testing import random_weights
 
 
 class TestNFT(StatesSuite):
@@ -21,13 +20,6 @@ class TestNFT(StatesSuite):
 def small(spec: WeightSpec) -> NFT:
     torch.manual_seed(0)
     return NFT(spec, channels=4, layers=2, heads=2, frequencies=2).double()
-
-
-def test_inputs_are_told_apart() -> None:
-    """Exchanging two inputs is no symmetry, and is seen."""
-    encoder, weights = small(MLP), random_weights(MLP, 1)
-    exchanged = {**weights, "fc1.weight": weights["fc1.weight"].flip(2)}
-    assert (encoder(weights).nodes["y"] - encoder(exchanged).nodes["y"]).abs().max() > 1e-3
 
 
 def test_refused() -> None:

@@ -1,100 +1,141 @@
-"""ProbeGen on traced networks: exactly invariant to what keeps a function, and to nothing else."""
+"""ProbeGen: the battery of all encoders; exactly invariant to what keeps a function, and to nothing else."""
 
-import copy
+import math
+from operator import attrgetter
 
 import pytest
 import torch
-from encoder_suite import MLP, largest_difference
+from encoder_suite import EncoderSuite
+from small_networks import MLP, NETWORKS, largest_difference, network, traced
 from torch import Tensor, nn
 
 import wsl
 from wsl.encoders import ProbeGen
-from wsl.models import Siren, coordinate_grid
-from wsl.nn import EquivariantHead, GeneratedProbes, InvariantHead
+from wsl.nn import GeneratedProbes
 from wsl.spec import SpecError, WeightSpec
 from wsl.symmetry import apply, sample
-from wsl.testing import assert_equivariant, assert_invariant, random_weights
+from wsl.testing import random_weights
 
 
-def _cnn() -> tuple[nn.Module, Tensor]:
-    layers = [nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 2, 3), nn.Flatten()]
-    return nn.Sequential(*layers, nn.Linear(32, 4)).eval(), torch.rand(3, 1, 8, 8)
+class AnyNetwork(nn.Module):
+    """A function with the weights and the symmetries of any specification, and no others.
+
+    The sum over blocks of means of ``sin(c + (1 + x) w)`` with ``c`` by the block and by every index that may
+    not be permuted.
+    """
+
+    def __init__(self, spec: WeightSpec) -> None:
+        super().__init__()
+        self.spec_ = spec
+        for name, tensor in spec.tensors.items():
+            *path, last = name.split(".")
+            owner: nn.Module = self
+            for part in path:
+                if part not in owner._modules:
+                    owner.add_module(part, nn.Module())
+                owner = owner._modules[part]
+            owner.register_parameter(last, nn.Parameter(torch.zeros(tensor.shape)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        blocks = self.spec_.split({name: attrgetter(name)(self)[None] for name in self.spec_.tensors})
+        total = torch.zeros_like(x)
+        for number, ref in enumerate(self.spec_.blocks):
+            axes = [self.spec_.axes.get(axis) for axis in ref.block.axes]
+            sizes = [
+                1 if axis is not None and axis.kind == "hidden" else size
+                for axis, size in zip(axes, ref.block.view, strict=True)
+            ]
+            places = torch.arange(math.prod(sizes), device=x.device).to(x).reshape(sizes) + number
+            scaled = (1 + x).reshape(-1, *(1 for _ in sizes)) * blocks[ref.key]
+            waves = (places.cos() + scaled).sin().unsqueeze(1).flatten(1)
+            total = total + waves.mean(1, keepdim=True) / (1 + number)
+        return total
 
 
-MODULES = {
-    "siren": lambda: (Siren(2, (5, 4), 1), coordinate_grid((4, 4))),
-    "cnn": _cnn,
-    "transformer": lambda: (
-        nn.Sequential(nn.TransformerEncoderLayer(4, 2, 6, batch_first=True), nn.Linear(4, 2)).eval(),
-        torch.rand(2, 5, 4),
-    ),
-}
+class TestProbeGen(EncoderSuite):
+    standardises = False
+
+    def make(self, spec: WeightSpec) -> ProbeGen:
+        known = next((name for name in NETWORKS if traced(name) == spec), None)
+        module, examples = (AnyNetwork(spec), torch.rand(4, 1)) if known is None else network(known)[:2]
+        probes = GeneratedProbes(module, spec, examples, probes=3, latent=4, width=2)
+        return ProbeGen(spec, channels=6, layers=1, hidden=8, probes=probes)
 
 
 def _made(name: str = "siren") -> ProbeGen:
     torch.manual_seed(0)
-    module, examples = MODULES[name]()
-    spec = wsl.trace(module, examples)
-    probes = GeneratedProbes(module, spec, examples, probes=3, latent=4, width=2)
-    return ProbeGen(spec, channels=6, layers=1, hidden=8, probes=probes).double()
+    return TestProbeGen().make(traced(name)).double()
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_invariant(name: str) -> None:
+def _weights(spec: WeightSpec, count: int) -> dict[str, Tensor]:
+    return {n: w.abs() if "running_var" in n else w for n, w in random_weights(spec, count).items()}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_scalings_are_not_seen(name: str) -> None:
     encoder = _made(name)
-    spec = encoder.spec
-    head, pool = EquivariantHead(spec, 6, scale=1.0).double(), InvariantHead(spec, 6, 3).double()
-    assert_equivariant(nn.Sequential(encoder, head), spec, atol=1e-9)
-    weights = {n: w.abs() if "running_var" in n else w for n, w in random_weights(spec, 2).items()}
-    assert_invariant(nn.Sequential(encoder, pool), spec, atol=1e-9)
-    action = sample(spec, 2, scale=True, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    assert largest_difference(encoder(weights), encoder(apply(spec, action, weights))) < 1e-9
+    weights = _weights(encoder.spec, 2)
+    generator = torch.Generator().manual_seed(1)
+    action = sample(encoder.spec, 2, scale=True, linear=True, dtype=torch.float64, generator=generator)
+    before, after = encoder(weights), encoder(apply(encoder.spec, action, weights))
+    assert largest_difference(before, after) < 1e-9
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_every_weight_matters_and_networks_do_not_mix(name: str) -> None:
     encoder = _made(name)
-    weights = {n: w.abs() if "running_var" in n else w for n, w in random_weights(encoder.spec, 3).items()}
+    weights = _weights(encoder.spec, 3)
     together = encoder(weights)
     for b in range(3):
         alone = encoder({n: w[b : b + 1] for n, w in weights.items()})
         for key in together.tensors:
             assert torch.allclose(alone.tensors[key][0], together.tensors[key][b], atol=1e-12, rtol=0)
     for n in weights:
-        changed = {**weights, n: weights[n].clone()}
-        changed[n].reshape(3, -1)[:, -1] += 0.1
-        assert largest_difference(encoder(changed), together) > 1e-9, n
+        assert (
+            largest_difference(
+                encoder({**weights, n: weights[n] + 0.1 * torch.rand_like(weights[n])}), together
+            )
+            > 1e-9
+        ), n
 
 
-def test_gradients_and_checkpoint() -> None:
-    encoder, other = _made(), _made()
-    weights = random_weights(encoder.spec, 2)
-    leaves = [weight.requires_grad_() for weight in weights.values()]
-
-    def total(*tensors: Tensor) -> Tensor:
-        return encoder(dict(zip(weights, tensors, strict=True))).nodes["x"].cos().sum()
-
-    assert torch.autograd.gradcheck(total, leaves, fast_mode=True)
-    total(*leaves).backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())
-    with torch.no_grad():
-        for p in other.parameters():
-            p.add_(0.1)
-    assert largest_difference(encoder(weights), other(weights)) > 0
-    other.load_state_dict(encoder.state_dict())
-    assert largest_difference(encoder(weights), other(weights)) == 0
-    assert largest_difference(encoder(weights), copy.deepcopy(encoder)(weights)) == 0
+@pytest.mark.parametrize("name", NETWORKS)
+def test_autocast_of_networks(name: str) -> None:
+    """Networks run in full precision."""
+    encoder = _made(name).float()
+    weights = {n: w.float() for n, w in _weights(encoder.spec, 2).items()}
+    exact = encoder(weights)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = encoder(weights)
+        torch.stack([part.float().sum() for part in rounded.nodes.values()]).sum().backward()
+    assert largest_difference(exact, rounded) < 0.1
+    grads = [p.grad for p in encoder.parameters() if p.grad is not None]
+    assert all(grad.isfinite().all() for grad in grads) and any(grad.any() for grad in grads)
 
 
-def test_zero_weights_and_statistics() -> None:
-    """Networks run with their raw weights: statistics change nothing."""
-    encoder = _made("cnn")
-    weights = {n: torch.zeros(2, *t.shape).double() for n, t in encoder.spec.tensors.items()}
-    plain = encoder(weights)
-    assert all(value.isfinite().all() for part in plain for value in part.values())
-    keys = [ref.key for ref in encoder.spec.blocks]
-    encoder.set_statistics(dict.fromkeys(keys, 0.5), dict.fromkeys(keys, 2.0))
-    assert largest_difference(encoder(weights), plain) == 0
+def test_reads_other_architectures_with_the_same_inputs_and_outputs() -> None:
+    encoder = _made("mlp")
+    other = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 2))
+    spec = wsl.trace(other, torch.rand(2, 3))
+    twin = encoder.for_spec(spec, encoder.probes.for_module(other, spec))
+    assert [id(p) for p in twin.parameters()] == [id(p) for p in encoder.parameters()]
+    weights = random_weights(spec, 2)
+    (inputs,) = encoder.probes.generated_inputs()
+    for b in range(2):
+        other.double().load_state_dict({name: tensor[b] for name, tensor in weights.items()})
+        vector = encoder.layers(other(inputs).flatten())
+        assert (twin(weights).nodes["x"][b] - vector).abs().max() < 1e-12
+    assert twin(weights).nodes["x"].shape == (2, 3, 6) and encoder.spec == traced("mlp")
+
+
+def test_other_architectures_that_do_not_fit() -> None:
+    encoder = _made("mlp")
+    wide = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 3))
+    spec = wsl.trace(wide, torch.rand(2, 3))
+    with pytest.raises(SpecError, match="9 numbers .* 6"):
+        encoder.for_spec(spec, encoder.probes.for_module(wide, spec))
+    with pytest.raises(SpecError, match="of another architecture"):
+        encoder.for_spec(spec, encoder.probes)
 
 
 def test_bad_arguments() -> None:
@@ -103,8 +144,5 @@ def test_bad_arguments() -> None:
         ProbeGen(MLP)
     with pytest.raises(SpecError, match="of another architecture"):
         ProbeGen(MLP, probes=probes)
-    with pytest.raises(ValueError, match="channels=0"):
-        ProbeGen(probes.spec, channels=0, probes=probes)
-    with pytest.raises(SpecError, match=r"missing layers\.0\.weight"):
-        _made()({})
-    assert isinstance(probes.spec, WeightSpec)
+    with pytest.raises(ValueError, match="layers=-1"):
+        ProbeGen(probes.spec, layers=-1, probes=probes)

@@ -1,8 +1,8 @@
 """ScaleGMN, forward: the battery, scalings, and which way messages go."""
 
 import torch
-from encoder_suite import MLP
 from scale_gmns import ScaleSuite
+from small_networks import MLP
 
 from wsl.encoders import ScaleGMN
 from wsl.spec import WeightSpec

@@ -1,7 +1,7 @@
 """ScaleGMN, bidirectional: the battery, scalings, and which way messages go."""
 
-from encoder_suite import MLP
 from scale_gmns import ScaleSuite
+from small_networks import MLP
 
 from wsl.encoders import ScaleGMNBidirectional
 from wsl.spec import WeightSpec

@@ -4,18 +4,18 @@ import math
 
 import pytest
 import torch
-from encoder_suite import CNN, MLP, largest_difference
-from full_suite import FullSuite
+from encoder_suite import EncoderSuite
 from hypothesis import given, settings
 from random_topologies import random_topologies
+from small_networks import CNN, MLP, largest_difference
 
 from wsl.encoders import SetTransformer
-from wsl.nn import AttentionPooling, InducedAttention, InvariantHead, MultiheadAttentionBlock
+from wsl.nn import AttentionPooling, InducedAttention, MultiheadAttentionBlock
 from wsl.spec import WeightSpec
 from wsl.testing import assert_equivariant, random_weights
 
 
-class TestSetTransformer(FullSuite):
+class TestSetTransformer(EncoderSuite):
     def make(self, spec: WeightSpec) -> SetTransformer:
         return SetTransformer(spec, channels=6, layers=1, heads=2, points=3, frequencies=3)
 
@@ -56,13 +56,6 @@ def test_neurons_of_all_layers_attend_to_each_other() -> None:
     encoder, weights = _seeded(MLP), random_weights(MLP, 1)
     changed = {**weights, "fc3.bias": weights["fc3.bias"] + 0.1}
     assert (encoder(weights).nodes["x"] - encoder(changed).nodes["x"]).abs().min() > 1e-9
-
-
-def test_input_neurons_are_not_exchangeable() -> None:
-    encoder, head = _seeded(MLP), InvariantHead(MLP, 6, 3, ordered=0).double()
-    weights = random_weights(MLP, 1)
-    flipped = {**weights, "fc1.weight": weights["fc1.weight"].flip(2)}
-    assert (head(encoder(weights)) - head(encoder(flipped))).abs().max() > 1e-6
 
 
 def test_reads_other_architectures_with_the_same_parameters() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from encoder_suite import CNN, MLP, TRANSFORMER, largest_difference
-from full_suite import FullSuite
+from encoder_suite import EncoderSuite
 from hypothesis import given, settings
 from random_topologies import random_topologies
+from small_networks import CNN, MLP, TRANSFORMER, largest_difference
 
 from wsl.encoders import Transformer
 from wsl.graph import graph_layout
@@ -14,7 +14,7 @@ from wsl.spec import WeightSpec
 from wsl.testing import assert_equivariant, random_specs, random_weights
 
 
-class TestTransformer(FullSuite):
+class TestTransformer(EncoderSuite):
     equivariant = False
 
     def make(self, spec: WeightSpec) -> Transformer:
@@ -105,13 +105,6 @@ def test_padding_is_no_weight_of_zero() -> None:
     other = encoder.for_spec(with_zero)(longer)
     assert (encoder(weights).nodes["x"] - other.nodes["x"]).abs().max() > 1e-6
     assert (encoder(weights).tensors["fc.weight"] - other.tensors["fc.weight"][:, :, :2]).abs().max() > 1e-6
-
-
-def test_order_of_inputs_positions_and_neurons_is_seen() -> None:
-    for spec, name, dim in ((MLP, "fc1.weight", 1), (MLP, "fc1.weight", 2), (CNN, "conv2.weight", 3)):
-        encoder, weights = _seeded(spec), random_weights(spec, 1)
-        flipped = {**weights, name: weights[name].flip(dim)}
-        assert (encoder(weights).nodes["y"] - encoder(flipped).nodes["y"]).abs().max() > 1e-6
 
 
 @pytest.mark.parametrize("spec", [CNN, TRANSFORMER], ids=["cnn", "transformer"])

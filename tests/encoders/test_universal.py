@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from encoder_suite import CNN, MLP, largest_difference
+from small_networks import CNN, MLP, largest_difference
 from states_suite import StatesSuite
 
 from wsl import trace

@@ -35,5 +35,5 @@ class FlatMLP(Encoder):
 
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
         blocks = self.read(weights)
-        vector = self.layers(torch.cat([block.reshape(len(block), -1) for block in blocks.values()], dim=1))
+        vector = self.layers(torch.cat([block.unsqueeze(1).flatten(1) for block in blocks.values()], dim=1))
         return broadcast_features(self.layout, vector)

@@ -2,12 +2,20 @@
 
 from functools import cache, partial
 
-import torch
 from torch import Tensor, nn
 
 from wsl.encoders._base import DeferredTensors
 from wsl.encoders._graph_encoder import GraphEncoder
-from wsl.nn import Connection, EdgeStep, GraphState, connections, fold_edges, run_steps
+from wsl.nn import (
+    Connection,
+    EdgeStep,
+    GraphState,
+    autocast_to,
+    autocast_type,
+    connections,
+    fold_edges,
+    run_steps,
+)
 
 
 class NeuralGraphEncoder(GraphEncoder):
@@ -33,19 +41,13 @@ class NeuralGraphEncoder(GraphEncoder):
         for i, layer in enumerate(self.layers):
             update = self.edge_updates[i - 1] if i else None
             nodes, edges = layer(layout, nodes, edges, update, self.checkpoint)
-        kind = nodes.device.type
-        autocast = partial(
-            torch.autocast,
-            kind,
-            dtype=torch.get_autocast_dtype(kind),
-            enabled=torch.is_autocast_enabled(kind),
-        )
+        kind = autocast_type(nodes)
         steps = [step for step in self.edge_updates[-1:] if isinstance(step, EdgeStep)]
         terms = cache(lambda: [step.terms(nodes) for step in steps])
 
         def last(connection: Connection, like: Tensor) -> Tensor:
             states = edges[connection.key]
-            with autocast():
+            with autocast_to(nodes, kind):
                 if steps:
                     states, _ = run_steps(layout, connection, states, steps, terms(), self.checkpoint)
                 out: Tensor = self.edges_out(states.reshape(like.shape))

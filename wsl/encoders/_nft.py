@@ -64,7 +64,9 @@ class NFT(StateEncoder):
     def update(self, states: list[Tensor]) -> list[Tensor]:
         """Attention among all states, which are laid side by side: ``(B, *permuted, C)`` to the same."""
         counts = [math.prod(state.shape[1:-1]) for state in states]
-        flat = [state.reshape(len(state), n, -1) for state, n in zip(states, counts, strict=True)]
+        flat = [
+            state.reshape(len(state), n, state.shape[-1]) for state, n in zip(states, counts, strict=True)
+        ]
         joined = [torch.cat(flat, dim=1)]
         for layer in self.layers:
             joined = self.step(partial(_single, layer), joined)

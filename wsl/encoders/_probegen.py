@@ -1,6 +1,7 @@
 """Probing alone: what networks answer to generated inputs, and an MLP."""
 
 from collections.abc import Mapping
+from typing import Self
 
 from torch import Tensor
 
@@ -18,7 +19,8 @@ class ProbeGen(Encoder):
     A network becomes one vector. Its features of weights and of neurons are that vector, broadcast.
 
     Accepts every specification that belongs to a module which runs on the example inputs of the probes. The
-    parameters depend on the module's output only. Networks run with their raw weights.
+    parameters depend on the module's inputs and outputs only: :meth:`for_spec` reads other architectures for
+    the same data with the same ones. Networks run with their raw weights.
 
     Args:
         spec: the specification of the weights.
@@ -51,12 +53,7 @@ class ProbeGen(Encoder):
                 "ProbeGen has nothing to look at without probes.\n"
                 "  Pass probes=GeneratedProbes(module, spec, example_inputs), or set model.probes in a task."
             )
-        if probes.spec != spec:
-            raise SpecError(
-                "the probes are of another architecture than the encoder.\n"
-                f"  probes: {', '.join(probes.spec.tensors)}\n  encoder: {', '.join(spec.tensors)}\n"
-                "  Make them for this one: GeneratedProbes(module, spec, example_inputs)."
-            )
+        _check_probes(probes, spec)
         self.layout = graph_layout(spec)
         self.probes = probes
         self.layers = MLP(probes.channels, hidden, layers, channels)
@@ -64,3 +61,33 @@ class ProbeGen(Encoder):
     def forward(self, weights: Mapping[str, Tensor]) -> WeightFeatures:
         self.read(weights)
         return broadcast_features(self.layout, self.layers(self.probes(weights)))
+
+    def for_spec(self, spec: WeightSpec, probes: GeneratedProbes) -> Self:
+        """This encoder for another architecture: the same parameters (not copies).
+
+        Args:
+            spec: the specification of the other architecture.
+            probes: for the other architecture, from ``encoder.probes.for_module(module, spec)``.
+
+        Raises:
+            SpecError: the probes are of another architecture, or its networks answer with more or fewer
+                numbers than this one's.
+        """
+        _check_probes(probes, spec)
+        if probes.channels != self.probes.channels:
+            raise SpecError(
+                f"the other architecture answers with {probes.channels} numbers to all probes, and this one "
+                f"with {self.probes.channels}.\n  One encoder reads networks with equal outputs."
+            )
+        twin = self._twin(spec)
+        twin.layout, twin.probes = graph_layout(spec), probes
+        return twin
+
+
+def _check_probes(probes: GeneratedProbes, spec: WeightSpec) -> None:
+    if probes.spec != spec:
+        raise SpecError(
+            "the probes are of another architecture than the encoder.\n"
+            f"  probes: {', '.join(probes.spec.tensors)}\n  encoder: {', '.join(spec.tensors)}\n"
+            "  Make them for this one: GeneratedProbes(module, spec, example_inputs)."
+        )

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wsl.nn._autocast import autocast_to, autocast_type
+
 Function = Callable[[Sequence[Tensor], Sequence[Tensor]], tuple[Tensor, ...]]
 
 _CHUNK_BYTES = 1 << 20
@@ -28,11 +30,9 @@ def chunked(
         The outputs, with that dimension 0. Differentiable any number of times. Under autocast all tensors
         are of its type.
     """
-    kind = batched[0].device.type
-    if torch.is_autocast_enabled(kind):
-        lower = torch.get_autocast_dtype(kind)
+    if lower := autocast_type(batched[0]):
         batched, shared = [x.to(lower) for x in batched], [x.to(lower) for x in shared]
-        with torch.autocast(kind, enabled=False):
+        with autocast_to(batched[0], None):
             return chunked(function, batched, shared, checkpoint)
     if torch.compiler.is_compiling():  # it fuses by itself, and sees no autograd inside of a backward pass
         return function(batched, shared)
@@ -65,7 +65,7 @@ class _Checkpointed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        with torch.autocast(ctx.saved_tensors[0].device.type, enabled=False):
+        with autocast_to(ctx.saved_tensors[0], None):
             results = _backward(ctx.function, ctx.count, ctx.saved_tensors, ctx.needs_input_grad[2:], grads)
         return (None, None, *results)
 

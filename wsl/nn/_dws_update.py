@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from wsl.nn._autocast import autocast_type
 from wsl.nn._edge_update import rows_in_cache
 
 _EPSILON = 1e-5
@@ -32,8 +33,8 @@ def update_matrix(
         any number of times. Under autocast all are of its type.
     """
     given = [matrix, weight, *terms, gain, offset]
-    if torch.is_autocast_enabled(matrix.device.type):
-        given = [tensor.to(torch.get_autocast_dtype(matrix.device.type)) for tensor in given]
+    if kind := autocast_type(matrix):
+        given = [tensor.to(kind) for tensor in given]
     updated: Updated = _MatrixUpdate.apply(*given)
     return updated
 

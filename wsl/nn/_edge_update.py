@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wsl.nn._autocast import autocast_type
+
 _CHUNK_BYTES = 1 << 20
 
 
@@ -56,9 +58,9 @@ def update_hyperedges(
 
 
 def _autocast(edges: Tensor, weight: Tensor, terms: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
-    if not torch.is_autocast_enabled(edges.device.type):
+    kind = autocast_type(edges)
+    if kind is None:
         return edges, weight, terms
-    kind = torch.get_autocast_dtype(edges.device.type)
     return edges.to(kind), weight.to(kind), [term.to(kind) for term in terms]
 
 

@@ -1,14 +1,16 @@
 """Generated probes: what networks answer to inputs that a deep linear generator makes."""
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
+from wsl.nn._autocast import autocast_to
 from wsl.nn._probed_module import Inputs, ProbedModule, drawn_samples, example_tuple
 from wsl.spec import WeightSpec
 
@@ -65,12 +67,33 @@ class GeneratedProbes(ProbedModule):
                 self.generators.append(nn.Identity())
                 samples = drawn_samples(x, probes, *self.bounds(i), None)
                 self.register_buffer(f"samples{i}", samples)
-        with torch.no_grad():
-            network = {name: torch.zeros(tensor.shape) for name, tensor in spec.tensors.items()}
-            answer = self._answer(network, self.generated_inputs())
-        self.channels = answer.numel()
-        if not self.channels:
+        self.channels = self._count_answers()
+
+    def for_module(self, module: nn.Module, spec: WeightSpec) -> Self:
+        """The same inputs (the same parameters, not copies) for networks of another architecture.
+
+        Args:
+            module: a network of the other architecture, that runs on the same inputs.
+            spec: its specification.
+
+        Raises:
+            SpecError: the module has not the tensors that the specification names.
+            ValueError: a module whose output holds no real numbers.
+        """
+        twin = copy.copy(self)
+        twin._modules, twin._buffers = self._modules.copy(), self._buffers.copy()
+        twin.hold(module, spec)
+        twin.channels = twin._count_answers()
+        return twin
+
+    @torch.no_grad()
+    def _count_answers(self) -> int:
+        like = self.latents
+        network = {name: like.new_zeros(tensor.shape) for name, tensor in self.spec.tensors.items()}
+        count = self._answer(network, self.generated_inputs()).numel()
+        if not count:
             raise ValueError("the module's output holds no real numbers, so there is nothing to probe.")
+        return count
 
     def generated_inputs(self) -> tuple[Tensor, ...]:
         """The inputs, ``(probes, *shape)`` each, within the range of the examples."""
@@ -80,7 +103,9 @@ class GeneratedProbes(ProbedModule):
                 made.append(self.get_buffer(f"samples{i}"))
             else:
                 low, high = self.bounds(i)
-                made.append(low + (high - low) * (generator(self.latents).tanh() + 1) / 2)
+                with autocast_to(self.latents, None):
+                    share = (generator(self.latents).tanh() + 1) / 2
+                made.append(low + (high - low) * share)
         return tuple(made)
 
     def forward(self, weights: Mapping[str, Tensor]) -> Tensor:

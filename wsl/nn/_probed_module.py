@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from wsl.nn._autocast import autocast_to
+from wsl.nn._recurrence import BatchableRecurrence
 from wsl.spec import SpecError, WeightSpec
 
 Inputs = Tensor | Sequence[Tensor]
@@ -38,17 +40,24 @@ class ProbedModule(nn.Module):
                 "probing needs probes >= 1 and example inputs with samples along dimension 0, "
                 f"got probes={probes} and shapes {[tuple(x.shape) for x in examples]}."
             )
-        _check_module(module, spec)
-        self.spec = spec
         self.probes = probes
         for i, x in enumerate(examples):
             low, high = _range(x)
             self.register_buffer(f"low{i}", low)
             self.register_buffer(f"high{i}", high)
+        self.hold(module, spec)
+
+    def hold(self, module: nn.Module, spec: WeightSpec) -> None:
+        """Take a module to run; its constants, which the specification does not name, become buffers."""
+        _check_module(module, spec)
+        self.spec = spec
         entries = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         self._constants = tuple(name for name in entries if name not in spec.tensors)
+        device = self.get_buffer("low0").device
         for i, name in enumerate(self._constants):
-            self.register_buffer(f"constant{i}", entries[name].detach().clone(), persistent=False)
+            self.register_buffer(
+                f"constant{i}", entries[name].detach().to(device, copy=True), persistent=False
+            )
         # In a tuple the module is not registered: its parameters are no parameters of the encoder.
         self._template = (copy.deepcopy(module).eval().to("meta"),)
 
@@ -62,21 +71,25 @@ class ProbedModule(nn.Module):
         return self.get_buffer(f"low{i}"), self.get_buffer(f"high{i}")
 
     def run(self, network: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Any:
-        """The output of one network, a ``dict`` of name to ``(*shape)``, and constants in its type."""
+        """The output of one network, a ``dict`` of name to ``(*shape)``, and constants in its type.
+
+        In full precision under autocast: phases of a SIREN, say, would be lost in a shorter type.
+        """
         constants = {name: self.get_buffer(f"constant{i}") for i, name in enumerate(self._constants)}
         if kind := next((x.dtype for x in network.values() if x.is_floating_point()), None):
             constants = {n: x.to(kind) if x.is_floating_point() else x for n, x in constants.items()}
-        with _batchable():
+        inputs = [x.to(kind) if kind and x.is_floating_point() else x for x in inputs]
+        with _batchable(), autocast_to(inputs[0], None):
             return functional_call(self.template, {**constants, **network}, tuple(inputs))
 
 
 @contextmanager
 def _batchable() -> Iterator[None]:
-    """Attention by operators that ``vmap`` knows, in place of fused kernels that it runs one at a time."""
+    """Attention and recurrences by operators that ``vmap`` knows, in place of fused kernels."""
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH):
+        with sdpa_kernel(SDPBackend.MATH), BatchableRecurrence():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fused)
