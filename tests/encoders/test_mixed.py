@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 import torch
-from encoder_suite import CNN, MLP, SPECS, largest_difference
 from known_topologies import TOPOLOGIES, WITH_HYPEREDGES
+from small_networks import CNN, MLP, SPECS, largest_difference
 from torch import Tensor
 
 import wsl
@@ -15,6 +15,7 @@ from wsl.encoders import (
     WEIGHT_KINDS,
     DeepSets,
     Encoder,
+    FastGraphMetanetwork,
     FlatMLP,
     GraphMetanetwork,
     MixedEncoder,
@@ -37,6 +38,7 @@ ALL = [*SPECS, *TOPOLOGIES.values()]
 PAIRS = [spec for spec in ALL if not any(block.is_hyperedge for block in graph_layout(spec).edges)]
 FAMILIES = [
     GraphMetanetwork,
+    FastGraphMetanetwork,
     NeuralGraphGNN,
     NeuralGraphTransformer,
     ScaleGMN,
@@ -197,9 +199,13 @@ def test_twins_follow_their_encoder() -> None:
     assert [name for name in made.state_dict() if not name.startswith("encoder.")] == ["mean", "std"]
 
 
-def test_twins_made_in_evaluation_can_be_trained() -> None:
-    made = mixed()
-    given = groups([MLP, CNN])
+@pytest.mark.parametrize("kind", FAMILIES, ids=lambda kind: kind.__name__)
+def test_twins_made_in_evaluation_can_be_trained(kind: type[Encoder]) -> None:
+    """Of an architecture that nothing has seen before: whatever is kept for it is made in evaluation."""
+    widths = 10 + FAMILIES.index(kind)
+    spec = WeightSpec.parse(str(MLP).replace("h1: 3", f"h1: {widths}"))
+    made = mixed(kind)
+    given = groups([spec, MLP])
     with torch.inference_mode():
         made(given)
     leaves = [tensor.requires_grad_() for _, weights in given for tensor in weights.values()]
