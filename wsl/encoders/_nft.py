@@ -68,7 +68,7 @@ class NFT(StateEncoder):
             state.reshape(len(state), n, state.shape[-1]) for state, n in zip(states, counts, strict=True)
         ]
         joined = [torch.cat(flat, dim=1)]
-        for layer in self.layers:
+        for layer in self.layers if len(joined[0]) else ():  # attention refuses an empty batch
             joined = self.step(partial(_single, layer), joined)
         parts = self.norm(joined[0]).split(counts, dim=1)
         return [part.reshape(state.shape) for part, state in zip(parts, states, strict=True)]

@@ -1,5 +1,6 @@
 """Encoders that hold a state for every weight, in tensors whose dimensions are permuted axes."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -59,7 +60,7 @@ class StateEncoder(Encoder):
 
         def node_features(place: Placement, state: Tensor) -> Tensor:
             apart = place.from_state(place.apart(state))
-            return apart.reshape(len(apart), -1, self.channels)
+            return apart.reshape(len(apart), math.prod(place.view), self.channels)
 
         return WeightFeatures(
             tensors=DeferredTensors(
