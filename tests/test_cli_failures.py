@@ -7,7 +7,7 @@ import torch
 from small_runs import fit
 
 from wsl.cli import main
-from wsl.zoo import ShardedBuild, split_by_model
+from wsl.zoo import Architecture, Shard, ShardedBuild, split_by_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning")
 
@@ -99,7 +99,10 @@ def test_zoos_without_what_training_needs(folder, capsys, change, message):
     weights = {name: torch.zeros(6, *tensor.shape) for name, tensor in tiny_zoo.SPEC.tensors.items()}
     columns = {"label": np.arange(6) % 2, "image": np.arange(6), **change}
     made = ShardedBuild(
-        "z.h5", spec=tiny_zoo.SPEC, forward=tiny_zoo.FORWARD, provenance={}, rows=6, shard_rows=6
+        "z.h5",
+        architectures=[Architecture("Siren", tiny_zoo.SPEC, tiny_zoo.FORWARD)],
+        shards=[Shard(6)],
+        provenance={},
     )
     parts = {"train": 0.5, "val" if change else "rest": 0.5}
     with made as build:

@@ -8,7 +8,7 @@ import torch
 
 from wsl.models import Siren
 from wsl.spec import WeightSpec
-from wsl.zoo import ForwardDefinition, ShardedBuild, Zoo, split_by_model
+from wsl.zoo import Architecture, ForwardDefinition, Shard, ShardedBuild, Zoo, split_by_model
 
 SPEC = WeightSpec.parse(
     """
@@ -50,7 +50,10 @@ def build(
     weights["layers.1.weight"] = weights["layers.1.weight"] * factor[:, None, None]
     forward = replace(FORWARD, arguments={**FORWARD.arguments, "hidden": list(hidden)})
     build = ShardedBuild(
-        path, spec=spec(hidden), forward=forward, provenance={"seed": seed}, rows=count, shard_rows=count
+        path,
+        architectures=[Architecture("Siren", spec(hidden), forward)],
+        shards=[Shard(count)],
+        provenance={"seed": seed},
     )
     with build:
         build.write(0, weights, {"label": label, "image": image, "score": label / 2})

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from wsl.spec import WeightSpec
-from wsl.zoo import ForwardDefinition, ShardedBuild, Zoo
+from wsl.zoo import Architecture, ForwardDefinition, ShardedBuild, Zoo, even_shards
 
 ROWS, BATCH, ROUNDS = 20_000, 128, 400
 SPEC = WeightSpec.parse(
@@ -34,7 +34,8 @@ def build(out: Path) -> Zoo:
     """A zoo of 20,000 random networks of 1,185 weights."""
     generator = torch.Generator().manual_seed(0)
     forward = ForwardDefinition("wsl.models:Siren", {"hidden": [32, 32]}, grid=(28, 28))
-    with ShardedBuild(out, spec=SPEC, forward=forward, provenance={}, rows=ROWS, shard_rows=5_000) as build:
+    architecture, shards = Architecture("Siren", SPEC, forward), even_shards(ROWS, 5_000)
+    with ShardedBuild(out, architectures=[architecture], shards=shards, provenance={}) as build:
         for shard in build.pending:
             rows = len(build.rows_of(shard))
             build.write(

@@ -17,6 +17,7 @@ from wsl.zoo import (
     Split,
     Zoo,
     ZooWriter,
+    even_shards,
     split_by_model,
 )
 
@@ -64,9 +65,10 @@ def image_splits(rows: int) -> dict[str, Split]:
 
 
 def start_build(out: Path, rows: int = 16, shard_rows: int = 5, **changes: Any) -> ShardedBuild:
-    """Open the small zoo's build; ``changes`` replace arguments of :class:`ShardedBuild`."""
-    arguments: dict[str, Any] = {"spec": SPEC, "forward": FORWARD, "provenance": PROVENANCE} | changes
-    return ShardedBuild(out, rows=rows, shard_rows=shard_rows, **arguments)
+    """Open the small zoo's build; ``changes`` replace its forward definition, provenance or dtype."""
+    given: dict[str, Any] = {"provenance": PROVENANCE, "dtype": "float32"} | changes
+    architecture = Architecture("Siren", SPEC, given.pop("forward", FORWARD))
+    return ShardedBuild(out, architectures=[architecture], shards=even_shards(rows, shard_rows), **given)
 
 
 def build_zoo(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_zoos import FORWARD, PROVENANCE, SPEC, build_zoo, flat, row_metadata, row_weights, start_build
 
 from wsl.spec import WeightSpec
-from wsl.zoo import ForwardDefinition, ShardedBuild, Zoo, ZooError, verify_zoo
+from wsl.zoo import Architecture, ForwardDefinition, Shard, ShardedBuild, Zoo, ZooError, verify_zoo
 
 ROWS = 16
 
@@ -126,8 +126,10 @@ out.weight    y (c1 4)
 """
     )
     weights = {name: torch.randn(4, *tensor.shape) for name, tensor in spec.tensors.items()}
-    arguments = {"spec": spec, "forward": ForwardDefinition("elsewhere:Network"), "provenance": {}}
-    with ShardedBuild(tmp_path / "z.h5", rows=4, shard_rows=4, **arguments) as build:  # type: ignore[arg-type]
+    architecture = Architecture("network", spec, ForwardDefinition("elsewhere:Network"))
+    with ShardedBuild(
+        tmp_path / "z.h5", architectures=[architecture], shards=[Shard(4)], provenance={}
+    ) as build:
         build.write(0, weights, {})
         zoo = build.pack({})
     assert zoo.spec == spec

@@ -11,6 +11,7 @@ from wsl.zoo._info import zoo_info
 from wsl.zoo._layout import Architecture
 from wsl.zoo._lines import row_lines
 from wsl.zoo._metadata import Metadata
+from wsl.zoo._shards import Shard, even_shards
 from wsl.zoo._splits import Split, split_by_model
 from wsl.zoo._store import Zoo
 from wsl.zoo._streaming import RowBlock, ZooWriter, iter_rows
@@ -25,6 +26,7 @@ __all__ = [
     "Located",
     "Metadata",
     "RowBlock",
+    "Shard",
     "ShardedBuild",
     "Split",
     "VerifyResult",
@@ -32,6 +34,7 @@ __all__ = [
     "ZooArchitecture",
     "ZooError",
     "ZooWriter",
+    "even_shards",
     "iter_rows",
     "merge_zoos",
     "render",

@@ -1,24 +1,23 @@
 """Crash-safe building of a zoo, shard by shard."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wsl.spec import WeightSpec
 from wsl.zoo._checks import check_forward, check_tables
-from wsl.zoo._columns import as_columns, column_kind
+from wsl.zoo._columns import as_columns, check_name, column_kind
 from wsl.zoo._errors import ZooError
 from wsl.zoo._files import replace_file
-from wsl.zoo._folder import BuildFolder
-from wsl.zoo._forward import ForwardDefinition
+from wsl.zoo._folder import BuildFolder, build_recipe
 from wsl.zoo._json import dump_json, load_json
-from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables, parameter_table
+from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables
 from wsl.zoo._matrix import as_matrix
 from wsl.zoo._reader import read_content
-from wsl.zoo._shards import read_shard, read_shard_tables, shard_ranges, write_shard
+from wsl.zoo._shards import Shard, read_shard, read_shard_tables, write_shard
 from wsl.zoo._splits import Split
 from wsl.zoo._store import Zoo
 from wsl.zoo._writer import write_zoo
@@ -34,10 +33,10 @@ class ShardedBuild:
 
     Args:
         out: the zoo file to make. It is never overwritten.
-        spec, forward: what the rows are and how to run them.
+        architectures: what the rows are and how to run them; each has a shard.
+        shards: how many rows each shard has, and of which architecture. A shard is what is lost at most when
+            the build is killed.
         provenance: JSON object: source data identity, recipe, package version, seed. No times: builds repeat.
-        rows: networks in the finished zoo.
-        shard_rows: networks in a shard; what is lost at most when the build is killed.
         dtype: ``float32`` or ``float16``, the stored type.
 
     Raises:
@@ -49,32 +48,22 @@ class ShardedBuild:
         self,
         out: str | os.PathLike[str],
         *,
-        spec: WeightSpec,
-        forward: ForwardDefinition,
+        architectures: Sequence[Architecture],
+        shards: Sequence[Shard],
         provenance: Mapping[str, Any],
-        rows: int,
-        shard_rows: int,
         dtype: str = "float32",
     ) -> None:
-        if rows < 1 or shard_rows < 1:
-            raise ZooError(f"rows={rows} and shard_rows={shard_rows} must both be at least 1.")
         if dtype not in STORED_DTYPES:
             raise ZooError(f"A zoo stores {' or '.join(STORED_DTYPES)}, given dtype={dtype!r}.")
-        check_forward(spec, forward)
+        _check_architectures(architectures, shards)
         self.out = Path(out).absolute()
-        self._spec, self._forward, self._dtype = spec, forward, dtype
-        self._name = forward.factory.partition(":")[2]
+        self._architectures, self._shards, self._dtype = tuple(architectures), tuple(shards), dtype
         self._provenance = load_json("provenance", dump_json("provenance", dict(provenance)))
-        self._ranges = shard_ranges(rows, shard_rows)
-        recipe = {
-            "dtype": dtype,
-            "forward": forward.to_dict(),
-            "provenance": self._provenance,
-            "rows": rows,
-            "shard_rows": shard_rows,
-            "spec": str(spec),
-        }
-        self._folder = BuildFolder(self.out, recipe, len(self._ranges))
+        stops = list(accumulate(shard.rows for shard in shards))
+        self._ranges = [range(stop - shard.rows, stop) for stop, shard in zip(stops, shards, strict=True)]
+        recipe = build_recipe(architectures, self._numbers, self._provenance, dtype)
+        recipe["shards"] = [list(shard) for shard in shards]
+        self._folder = BuildFolder(self.out, recipe, len(self._shards))
         self._kinds: dict[str, str] | None = None
         for shard in self._folder.stored()[:1]:
             columns, _ = read_shard_tables(self._folder.shard(shard))
@@ -90,13 +79,13 @@ class ShardedBuild:
         """Numbers of the shards that are not stored yet."""
         if self._folder.finished:
             return []
-        return sorted(set(range(len(self._ranges))) - set(self._folder.stored()))
+        return sorted(set(range(len(self._shards))) - set(self._folder.stored()))
 
     def rows_of(self, shard: int) -> range:
         """The rows that a shard holds."""
-        if not 0 <= shard < len(self._ranges):
+        if not 0 <= shard < len(self._shards):
             raise ZooError(
-                f"Shard {shard} does not exist: this build has shards 0 to {len(self._ranges) - 1}."
+                f"Shard {shard} does not exist: this build has shards 0 to {len(self._shards) - 1}."
             )
         return self._ranges[shard]
 
@@ -121,7 +110,8 @@ class ShardedBuild:
         columns = as_columns(metadata, rows)
         diverged = columns.get("diverged")
         flagged = None if diverged is None else diverged != 0
-        matrix = as_matrix(parameter_table(self._spec), weights, rows, self._dtype, flagged)
+        parameters = self._architectures[self._shards[shard].architecture].parameters
+        matrix = as_matrix(parameters, weights, rows, self._dtype, flagged)
         kinds = {name: column_kind(array) for name, array in columns.items()}
         if self._kinds not in (None, kinds):
             raise ZooError(
@@ -142,12 +132,12 @@ class ShardedBuild:
         self._folder.check_open()
         if self.pending:
             raise ZooError(
-                f"{len(self.pending)} of {len(self._ranges)} shards are not written yet: {self.pending[:10]}."
+                f"{len(self.pending)} of {len(self._shards)} shards are not written yet: {self.pending[:10]}."
             )
         tables = self._tables(splits)
 
         def write(partial: Path) -> None:
-            write_zoo(partial, tables, [self._blocks()])
+            write_zoo(partial, tables, [self._blocks(i) for i in range(len(self._architectures))])
             read_content(partial)  # it must read back before it gets its name
 
         replace_file(self.out, write, partial=self._folder.packed)
@@ -167,11 +157,11 @@ class ShardedBuild:
         self.close()
 
     def _tables(self, splits: Mapping[str, Split]) -> Tables:
-        parts = [read_shard_tables(self._folder.shard(shard)) for shard in range(len(self._ranges))]
+        parts = [read_shard_tables(self._folder.shard(shard)) for shard in range(len(self._shards))]
         columns = {name: np.concatenate([part[0][name] for part in parts]) for name in parts[0][0]}
         tables = Tables(
-            architectures=(Architecture(self._name, self._spec, self._forward),),
-            numbers=np.zeros(sum(map(len, self._ranges)), dtype=np.int32),
+            architectures=self._architectures,
+            numbers=self._numbers,
             provenance=self._provenance,
             dtype=self._dtype,
             columns=columns,
@@ -181,9 +171,16 @@ class ShardedBuild:
         check_tables(tables)
         return tables
 
-    def _blocks(self) -> Iterator[np.ndarray]:
-        for shard in range(len(self._ranges)):
-            yield read_shard(self._folder.shard(shard), "weights")
+    @property
+    def _numbers(self) -> np.ndarray:
+        """``(rows,)`` int32, the architecture of each row."""
+        numbers = np.array([shard.architecture for shard in self._shards], dtype=np.int32)
+        return np.repeat(numbers, [shard.rows for shard in self._shards])
+
+    def _blocks(self, architecture: int) -> Iterator[np.ndarray]:
+        for number, shard in enumerate(self._shards):
+            if shard.architecture == architecture:
+                yield read_shard(self._folder.shard(number), "weights")
 
     def _finished_zoo(self, splits: Mapping[str, Split]) -> Zoo:
         zoo = Zoo.open(self.out)
@@ -194,6 +191,20 @@ class ShardedBuild:
                 f"{self.out} is finished, but with other splits. Choose another out, or move that file away."
             )
         return zoo
+
+
+def _check_architectures(architectures: Sequence[Architecture], shards: Sequence[Shard]) -> None:
+    names = [architecture.name for architecture in architectures]
+    if len(set(names)) != len(names):
+        raise ZooError(f"Architectures need names of their own, given {names}.")
+    if {shard.architecture for shard in shards} != set(range(len(names))):
+        raise ZooError(f"Each of the {len(names)} architectures needs a shard, and each shard one of them.")
+    if any(shard.rows < 1 for shard in shards):
+        raise ZooError("A shard has no rows. Leave it out.")
+    for architecture in architectures:
+        check_name("architecture", architecture.name)
+        check_forward(architecture.spec, architecture.forward)
+        assert architecture.parameters
 
 
 def _describe(split: Split) -> dict[str, Any]:

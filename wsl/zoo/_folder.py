@@ -2,13 +2,16 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from wsl.zoo._errors import ZooError
 from wsl.zoo._files import PARTIAL, BuildLock, replace_file, sync
 from wsl.zoo._json import differences, dump_json, load_json
+from wsl.zoo._layout import Architecture
 from wsl.zoo._reader import read_content
 
 logger = logging.getLogger(__name__)
@@ -114,14 +117,8 @@ class BuildFolder:
                 f"{self.out} exists and is not a whole zoo, so it is not overwritten. "
                 f"Move it away or choose another out. {err}"
             ) from err
-        found = {
-            "dtype": tables.dtype,
-            "forward": tables.architectures[0].forward.to_dict(),
-            "provenance": dict(tables.provenance),
-            "rows": tables.rows,
-            "shard_rows": self._recipe["shard_rows"],  # does not change the content, so it is not stored
-            "spec": tables.architectures[0].spec_text,
-        }
+        found = build_recipe(tables.architectures, tables.numbers, tables.provenance, tables.dtype)
+        found["shards"] = self._recipe["shards"]  # not content, so a zoo does not store them
         self._check_same(found, self.out, "choose another out, or move that file away")
         return True
 
@@ -149,6 +146,22 @@ class BuildFolder:
             raise ZooError(
                 f"{where} belongs to another build. To build this one, {way_out}.\n  {shown}{more}"
             )
+
+
+def build_recipe(
+    architectures: Sequence[Architecture], numbers: np.ndarray, provenance: Mapping[str, Any], dtype: str
+) -> dict[str, Any]:
+    """The JSON object that identifies what a build makes; ``numbers`` are the architectures of its rows."""
+    counts = np.bincount(numbers, minlength=len(architectures)).tolist()
+    return {
+        "architectures": {
+            known.name: {"forward": known.forward.to_dict(), "rows": count, "spec": known.spec_text}
+            for known, count in zip(architectures, counts, strict=True)
+        },
+        "dtype": dtype,
+        "provenance": dict(provenance),
+        "rows": len(numbers),
+    }
 
 
 def _write_text(path: Path, text: str) -> None:

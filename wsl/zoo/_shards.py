@@ -1,15 +1,30 @@
 """One shard of a build: its rows, their hashes and their metadata, in one npz file."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wsl.zoo._errors import ZooError
 from wsl.zoo._files import replace_file
 from wsl.zoo._layout import hash_rows
+
+
+class Shard(NamedTuple):
+    """Consecutive rows of one architecture that a build makes and stores together."""
+
+    rows: int
+    architecture: int = 0
+    """Its place among the build's architectures."""
+
+
+def even_shards(rows: int, shard_rows: int, architecture: int = 0) -> list[Shard]:
+    """Shards of ``shard_rows`` rows, the last perhaps smaller; ZooError if either number is below 1."""
+    if rows < 1 or shard_rows < 1:
+        raise ZooError(f"rows={rows} and shard_rows={shard_rows} must both be at least 1.")
+    starts = range(0, rows, shard_rows)
+    return [Shard(min(shard_rows, rows - start), architecture) for start in starts]
 
 
 def write_shard(path: Path, matrix: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
@@ -45,10 +60,3 @@ def _load(path: Path, wanted: list[str] | None) -> dict[str, np.ndarray]:
             f"The shard {path} does not read back ({type(err).__name__}: {err}). "
             "Delete that file and run the same build again: only this shard is made anew."
         ) from err
-
-
-def shard_ranges(rows: int, shard_rows: int) -> list[range]:
-    """The rows of each shard; the last may be shorter."""
-    return [
-        range(i * shard_rows, min(rows, (i + 1) * shard_rows)) for i in range(math.ceil(rows / shard_rows))
-    ]

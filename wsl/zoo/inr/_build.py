@@ -17,6 +17,8 @@ from wsl.models import coordinate_grid
 from wsl.trace import trace
 from wsl.zoo._build import ShardedBuild
 from wsl.zoo._errors import ZooError
+from wsl.zoo._layout import Architecture
+from wsl.zoo._shards import even_shards
 from wsl.zoo._splits import check_splits, split_by_model
 from wsl.zoo._store import Zoo
 from wsl.zoo.inr._architecture import InrArchitecture, SirenConfig
@@ -109,11 +111,9 @@ def build_inr_zoo(
     spec = trace(forward.build(), coordinate_grid(images.grid))
     with ShardedBuild(
         out,
-        spec=spec,
-        forward=forward,
+        architectures=[Architecture(forward.factory.partition(":")[2], spec, forward)],
+        shards=even_shards(len(groups), shard_rows),
         provenance=_provenance(plan, source, views),
-        rows=len(groups),
-        shard_rows=shard_rows,
         dtype=dtype,
     ) as build:
         _fit_pending(build, plan, list(spec.tensors), len(groups), workers, progress)
