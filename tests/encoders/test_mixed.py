@@ -215,7 +215,7 @@ def test_twins_made_in_evaluation_can_be_trained(kind: type[Encoder]) -> None:
 
 
 def test_small_groups_run_sparse_and_large_ones_dense(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = mixed(dense_from=8 * 16 * 5)
+    made = mixed(dense_from=16 * 5)
     seen: list[int] = []
     (form,) = made._sparse
     original = form.mixed

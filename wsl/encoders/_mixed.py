@@ -19,7 +19,7 @@ MixedWeights = Sequence[tuple[WeightSpec, Mapping[str, Tensor]]]
 MixedFeatures = list[tuple[WeightSpec, WeightFeatures]]
 
 _TWINS = 1024
-_DENSE_FROM = 1 << 19
+_DENSE_FROM = 1 << 13
 
 
 class MixedEncoder(nn.Module):
@@ -30,9 +30,9 @@ class MixedEncoder(nn.Module):
     (of the last 1024 architectures). What a network gets does not depend on the others in its batch.
 
     A :class:`GraphMetanetwork` also has a sparse form, one graph that holds networks of any architectures:
-    groups of few edges are encoded together in it, with the same results. Groups whose states of edges have
-    at least ``dense_from`` numbers (weights on edges times channels) run dense, which is faster for them:
-    about eight networks of 1,100 weights at 64 channels.
+    groups of few edges are encoded together in it, with the same results. Groups with at least ``dense_from``
+    weights on edges, of all of their networks, run dense, which is faster for them: by default about seven of
+    the usual INRs with 1,153 weights, where ``tests/benchmarks/bench_mixed.py`` finds both forms equally fast.
 
     Weights are standardised by kind (:func:`weight_kinds`), with statistics over all architectures, which
     also hold for architectures that are seen later. Statistics of each architecture by itself would hide how
@@ -127,8 +127,8 @@ class MixedEncoder(nn.Module):
 
     def _runs_sparse(self, twin: GraphMetanetwork, weights: Mapping[str, Tensor]) -> bool:
         edges, count = twin.layout.edges, twin.check(weights)
-        numbers = count * sum(math.prod(block.sizes) for block in edges) * self.channels
-        return 0 < numbers < self.dense_from and not any(block.is_hyperedge for block in edges)
+        total = count * sum(math.prod(block.sizes) for block in edges)
+        return 0 < total < self.dense_from and not any(block.is_hyperedge for block in edges)
 
     def _make_twin(self, spec: WeightSpec) -> Encoder:
         assert reads_any_spec(type(self.encoder))
