@@ -32,7 +32,7 @@ class MixedEncoder(nn.Module):
     A :class:`GraphMetanetwork` also has a sparse form, one graph that holds networks of any architectures:
     groups of few edges are encoded together in it, with the same results. Groups with at least ``dense_from``
     weights on edges, of all of their networks, run dense, which is faster for them: by default about seven of
-    the usual INRs with 1,153 weights, where ``tests/benchmarks/bench_mixed.py`` finds both forms equally fast.
+    the usual INRs with 1,153 weights, where ``tests/benchmarks/bench_mixed.py`` finds both equally fast.
 
     Weights are standardised by kind (:func:`weight_kinds`), with statistics over all architectures, which
     also hold for architectures that are seen later. Statistics of each architecture by itself would hide how
@@ -58,8 +58,8 @@ class MixedEncoder(nn.Module):
         name = type(encoder).__name__
         if not reads_any_spec(type(encoder)):
             raise TypeError(
-                f"the parameters of {name} depend on the specification, or it runs networks as modules, so it "
-                "reads one architecture only.\n"
+                f"the parameters of {name} depend on the specification, or it runs networks as modules: "
+                "it reads one architecture only.\n"
                 "  Choose an encoder with for_spec(spec), such as GraphMetanetwork."
             )
         if getattr(encoder, "probes", None) is not None:
