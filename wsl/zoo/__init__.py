@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from wsl.zoo._architecture import Located, ZooArchitecture
 from wsl.zoo._build import ShardedBuild
 from wsl.zoo._copies import merge_zoos, split_zoo, subset_zoo
+from wsl.zoo._dataset import ZooDataset
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._info import zoo_info
@@ -32,6 +33,7 @@ __all__ = [
     "VerifyResult",
     "Zoo",
     "ZooArchitecture",
+    "ZooDataset",
     "ZooError",
     "ZooWriter",
     "even_shards",

@@ -4,9 +4,11 @@ import errno
 import fcntl
 import os
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 from wsl.zoo._errors import ZooError
 
@@ -62,6 +64,58 @@ def replace_new_file(path: Path, write: Callable[[Path], None]) -> None:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_refusing(path: Path) -> Iterator["RefusableFile"]:
+    """Open a new file for a library that cannot be refused a write, such as HDF5.
+
+    When the system refuses one, the library writes on into the void, and the error is raised at the end.
+
+    Raises:
+        OSError: what the system said first.
+    """
+    with open(path, "wb+", buffering=0) as file:
+        target = RefusableFile(file)
+        try:
+            yield target
+        except Exception as err:
+            if target.error is not None:
+                raise target.error from err
+            raise
+        target.check()
+
+
+class RefusableFile:
+    """A file that takes every write, and remembers the first that failed in truth."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self.error: OSError | None = None
+        self.seek, self.tell, self.flush = file.seek, file.tell, file.flush
+        self.read, self.readinto = file.read, file.readinto
+
+    def check(self) -> None:
+        """Raise the error that is remembered, if any."""
+        if self.error is not None:
+            raise self.error
+
+    def write(self, content: Any) -> int:
+        view = memoryview(content).cast("B")
+        done = 0
+        while done < len(view) and self.error is None:
+            try:
+                done += self._file.write(view[done:]) or 0
+            except OSError as err:
+                self.error = err
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return self._file.truncate(size)
+        except OSError as err:
+            self.error = self.error or err
+            return size or 0
 
 
 def sync(path: Path) -> None:
