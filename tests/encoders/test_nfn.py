@@ -1,5 +1,7 @@
 """Neural functional networks: the battery for NP, and of both kinds encodings, sizes, degenerate cases."""
 
+import copy
+
 import pytest
 import torch
 from encoder_suite import EncoderSuite
@@ -8,7 +10,7 @@ from small_networks import CNN, MLP
 from torch import Tensor
 
 import wsl
-from wsl.encoders import NFNHNP, NFNNP
+from wsl.encoders import NFNHNP, NFNNP, DWSNet
 from wsl.encoders._chain import ChainEncoder
 from wsl.models import Siren, coordinate_grid
 from wsl.nn import index_encoding
@@ -90,3 +92,21 @@ def test_degenerate_networks(family: type[ChainEncoder]) -> None:
         family(MLP, layers=0)
     with pytest.raises(SpecError, match="families are not supported"):
         family(TOPOLOGIES["attention"])
+
+
+@pytest.mark.parametrize("family", [NFNHNP, NFNNP, DWSNet])
+def test_checkpoints_keep_nothing_else(family: type[ChainEncoder]) -> None:
+    """Inputs of layers are kept by the checkpoints themselves; gradients are the same."""
+    plain = family(CNN, channels=4, layers=2)
+    twin = copy.deepcopy(plain)
+    twin.checkpoint = True
+    weights = random_weights(CNN, 2, dtype=torch.float32)
+    kept: list[list[int]] = []
+    for encoder in (plain, twin):
+        kept.append([])
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept[-1].append(t.numel()) or t, lambda t: t):
+            features = encoder(weights)
+        sum(part.square().sum() for parts in features for part in parts.values()).backward()
+    for one, other in zip(plain.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=0, atol=0)
+    assert sum(kept[1]) < 0.2 * sum(kept[0])

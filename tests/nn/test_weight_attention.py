@@ -3,15 +3,17 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 from nfn.common import ArraySpec, NetworkSpec, WeightSpaceFeatures
 from nfn.layers import NPAttention
-from torch import Tensor
+from torch import Tensor, nn
 
-from wsl.nn import WeightAttention
+from wsl.nn import WeightAttention, _edge_update
+from wsl.nn._nft_step import _attend, _step, attention_step
 
 MLP = [("h", "x"), ("h",), ("y", "h"), ("y",), ("h", "h")]
 SIZES = {"h": 3, "x": 2, "y": 2}
@@ -21,12 +23,12 @@ def written_out(layer: WeightAttention, tensors: list[Tensor]) -> list[Tensor]:
     """One network; for every dimension the attention of vectors along it, and that of means. No family."""
 
     def project(tensor: Tensor) -> Tensor:
-        return layer.query_key_value(layer.attention_norm(tensor)).unflatten(-1, (3, layer.heads, -1))
+        return layer.query_key_value(layer.attention_norm(tensor)).unflatten(-1, (3, layer.plan.heads, -1))
 
     def attend(query: Tensor, tokens: list[Tensor]) -> Tensor:
         """``(n, 3, heads, c)`` each, to ``(n, heads, c)``."""
         heads = []
-        for head in range(layer.heads):
+        for head in range(layer.plan.heads):
             scale = math.sqrt(query[:, 0, head].numel())
             scores = torch.stack([(query[:, 0, head] * token[:, 1, head]).sum() / scale for token in tokens])
             weights = scores.softmax(0)
@@ -53,15 +55,51 @@ def written_out(layer: WeightAttention, tensors: list[Tensor]) -> list[Tensor]:
             moved = state.movedim(dim, -2)
             total = total + rows.reshape(moved.shape).movedim(-2, dim)
         outputs.append(state + total)
-    return [state + layer.layers(state) for state in outputs]
+    return [state + layer.out(layer.hidden(layer.norm(state)).relu()) for state in outputs]
+
+
+def joined(tensors: Sequence[Tensor]) -> Tensor:
+    """All entries of one network, channels first: ``(1, C, N)``."""
+    return torch.cat([tensor.flatten(0, -2) for tensor in tensors]).T.unsqueeze(0)
+
+
+def small() -> tuple[WeightAttention, list[Tensor]]:
+    """A layer whose norms are no identity, and states of one network."""
+    layer = WeightAttention(MLP, SIZES, channels=6, heads=2).double()
+    for norm in (layer.attention_norm, layer.norm):
+        nn.init.normal_(norm.weight)
+        nn.init.normal_(norm.bias)
+    return layer, [torch.randn(*(SIZES[axis] for axis in axes), 6, dtype=torch.float64) for axes in MLP]
 
 
 def test_equals_the_sums_of_the_paper() -> None:
-    layer = WeightAttention(MLP, SIZES, channels=6, heads=2).double()
-    tensors = [torch.randn(*(SIZES[axis] for axis in axes), 6, dtype=torch.float64) for axes in MLP]
-    found = layer(torch.cat([tensor.flatten(0, -2) for tensor in tensors]).unsqueeze(0))[0]
-    expected = torch.cat([tensor.flatten(0, -2) for tensor in written_out(layer, tensors)])
-    torch.testing.assert_close(found, expected)
+    layer, tensors = small()
+    torch.testing.assert_close(layer(joined(tensors)), joined(written_out(layer, tensors)))
+
+
+ARCHITECTURES = {
+    "one hidden layer": ([("h", "x"), ("h",), ("y", "h"), ("y",), ("h", "h")], {}),
+    "families": ([("h", "d"), ("e", "h", "d"), ("h",), ("e",), ()], {"d": ("h",)}),
+}
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those derived by hand are those of plain operators, for several chunks; second ones are right too."""
+    monkeypatch.setattr(_edge_update, "_CHUNK_BYTES", 1)
+    tensors, families = ARCHITECTURES[name]
+    sizes = {**SIZES, "d": 2, "e": 2}
+    layer = WeightAttention(tensors, sizes, channels=4, heads=2, families=families).double()
+    count = sum(math.prod(sizes[axis] for axis in axes) for axes in tensors)
+    states = torch.randn(2, 4, count, dtype=torch.float64, requires_grad=True)
+    parameters = [torch.randn(12, 4), torch.randn(12), torch.randn(8, 4), torch.randn(8), torch.randn(4, 8)]
+    inputs = [x.double().requires_grad_() for x in (*parameters, torch.randn(4))]
+    torch.autograd.gradcheck(lambda x, *p: attention_step(layer.plan, x, p), (states, *inputs))
+    torch.autograd.gradgradcheck(
+        lambda x: attention_step(layer.plan, x, inputs).sin(), states, fast_mode=True
+    )
+    plain = _step(layer.plan, states, *inputs)
+    torch.testing.assert_close(attention_step(layer.plan, states, inputs), plain)
 
 
 def test_equals_the_authors_attention() -> None:
@@ -82,28 +120,34 @@ def test_equals_the_authors_attention() -> None:
         ):
             own.copy_(given.unflatten(0, (heads, 3, -1)).transpose(0, 1).flatten(0, 2))
     expected = peer(WeightSpaceFeatures(weights, biases))
-    torch.testing.assert_close(
-        layer._attend(side_by_side(weights, biases)), side_by_side(expected.weights, expected.biases)
-    )
+    found = attended(layer, side_by_side(weights, biases))
+    torch.testing.assert_close(found, side_by_side(expected.weights, expected.biases))
 
 
 def side_by_side(weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
-    """Channels last, all entries row-major: ``(B, N, C)``."""
+    """All entries row-major: ``(B, C, N)``."""
     parts = itertools.chain.from_iterable(zip(weights, biases, strict=True))
-    return torch.cat([part.flatten(2).mT for part in parts], dim=1)
+    return torch.cat([part.flatten(2) for part in parts], dim=-1)
+
+
+def attended(layer: WeightAttention, states: Tensor) -> Tensor:
+    """The attention of states ``(B, C, N)``, without norm, residual connection and MLP."""
+    with torch.no_grad():
+        mapped = layer.query_key_value(torch.cat([states, *layer.plan.means(states)], dim=-1).mT).mT
+        return _attend(layer.plan, mapped)[0]
 
 
 def test_members_of_a_family_do_not_attend_to_one_another() -> None:
     """Along the inner axis of head 0 nothing is read from head 1, as tokens of one member differ alike."""
     layer = WeightAttention([("h", "d")], {"h": 2, "d": 3}, 4, 2, {"d": ("h",)}).double()
-    layer.groups = [group for group in layer.groups if group[0].outer]
-    state = torch.randn(1, 6, 4, dtype=torch.float64)
-    changed = torch.cat([state[:, :3], torch.randn(1, 3, 4, dtype=torch.float64)], dim=1)
+    layer.plan = replace(layer.plan, groups=layer.plan.groups[1:])
+    state = torch.randn(1, 4, 6, dtype=torch.float64)
+    changed = torch.cat([state[..., :3], torch.randn(1, 4, 3, dtype=torch.float64)], dim=-1)
 
     def differences(state: Tensor) -> Tensor:
         """Of the terms of head 0 from each other, without the term of the whole tensor."""
-        first = layer._attend(layer.attention_norm(state))[:, :3]
-        return first - first.mean(1, keepdim=True)
+        first = attended(layer, state)[..., :3]
+        return first - first.mean(-1, keepdim=True)
 
     torch.testing.assert_close(differences(changed), differences(state))
     assert differences(state).abs().max() > 1e-2

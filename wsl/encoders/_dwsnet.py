@@ -20,6 +20,7 @@ class DWSNet(ChainEncoder):
             bias, flattened dimensions, norm parameters. The parameters depend on it.
         channels: width of all features. The paper's experiments have 32.
         layers: number of layers. The paper's experiments have 5.
+        checkpoint: compute every layer again in the backward pass: the same results, slower, in less memory.
 
     Raises:
         SpecError: another topology (families, repeated axes, residual connections, branches).
@@ -30,11 +31,14 @@ class DWSNet(ChainEncoder):
     positions are channels as in NFN. Networks may have fewer than three layers.
     """
 
-    def __init__(self, spec: WeightSpec, channels: int = 32, layers: int = 5) -> None:
+    def __init__(
+        self, spec: WeightSpec, channels: int = 32, layers: int = 5, *, checkpoint: bool = False
+    ) -> None:
         check_layers("DWSNet", channels, layers)
         chain = weight_chain(spec)
         widths = [1] + [channels] * layers
-        super().__init__(spec, [DWSLayer(chain, fan_in, fan_out) for fan_in, fan_out in pairwise(widths)])
+        stack = [DWSLayer(chain, fan_in, fan_out) for fan_in, fan_out in pairwise(widths)]
+        super().__init__(spec, stack, checkpoint)
 
     def embed(self, key: str, block: Tensor) -> Tensor:
         return block.unsqueeze(-1)

@@ -25,6 +25,8 @@ class NFNHNP(ChainEncoder):
         channels: width of all features. The paper's experiments have 512 for INRs, 16 for CNNs.
         layers: number of layers. The paper's experiments have 3.
         frequencies: Gaussian Fourier frequencies for every weight. The paper's have 256 for INRs, 0 for CNNs.
+        checkpoint: compute every layer again in the backward pass: the same results, slower, in less memory,
+            as Fourier features are not kept. (Of a layer nothing is kept but what goes in and out.)
 
     Raises:
         SpecError: another topology (families, repeated axes, residual connections, branches).
@@ -35,11 +37,17 @@ class NFNHNP(ChainEncoder):
     """
 
     def __init__(
-        self, spec: WeightSpec, channels: int = 64, layers: int = 3, *, frequencies: int = 16
+        self,
+        spec: WeightSpec,
+        channels: int = 64,
+        layers: int = 3,
+        *,
+        frequencies: int = 16,
+        checkpoint: bool = False,
     ) -> None:
         check_layers("NFNHNP", channels, layers)
         fourier = GaussianFourierFeatures(frequencies)
-        super().__init__(spec, _stack(weight_chain(spec), fourier.channels, channels, layers))
+        super().__init__(spec, _stack(weight_chain(spec), fourier.channels, channels, layers), checkpoint)
         self.fourier = fourier
 
     def embed(self, key: str, block: Tensor) -> Tensor:
@@ -59,12 +67,19 @@ class NFNNP(ChainEncoder):
     """
 
     def __init__(
-        self, spec: WeightSpec, channels: int = 64, layers: int = 3, *, frequencies: int = 16
+        self,
+        spec: WeightSpec,
+        channels: int = 64,
+        layers: int = 3,
+        *,
+        frequencies: int = 16,
+        checkpoint: bool = False,
     ) -> None:
         check_layers("NFNNP", channels, layers)
         fourier = GaussianFourierFeatures(frequencies)
         embedded = fourier.channels + 2 * _INDEX_FREQUENCIES + 1
-        super().__init__(spec, _stack(weight_chain(spec, all_axes=True), embedded, channels, layers))
+        stack = _stack(weight_chain(spec, all_axes=True), embedded, channels, layers)
+        super().__init__(spec, stack, checkpoint)
         self.fourier = fourier
 
     def embed(self, key: str, block: Tensor) -> Tensor:

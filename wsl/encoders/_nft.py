@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from wsl.encoders._states import StateEncoder
-from wsl.nn import WeightAttention
+from wsl.nn import WeightAttention, normalise_channels
 from wsl.spec import WeightSpec
 
 
@@ -59,19 +59,20 @@ class NFT(StateEncoder):
         self.layers = nn.ModuleList(
             WeightAttention(tensors, sizes, channels, heads, families) for _ in range(layers)
         )
-        self.norm = nn.LayerNorm(channels)
+        self.gain = nn.Parameter(torch.ones(channels, 1))
+        self.shift = nn.Parameter(torch.zeros(channels, 1))
 
     def update(self, states: list[Tensor]) -> list[Tensor]:
         """Attention among all states, which are laid side by side: ``(B, *permuted, C)`` to the same."""
         counts = [math.prod(state.shape[1:-1]) for state in states]
         flat = [
-            state.reshape(len(state), n, state.shape[-1]) for state, n in zip(states, counts, strict=True)
+            state.reshape(len(state), n, state.shape[-1]).mT for state, n in zip(states, counts, strict=True)
         ]
-        joined = [torch.cat(flat, dim=1)]
-        for layer in self.layers if len(joined[0]) else ():  # attention refuses an empty batch
+        joined = [torch.cat(flat, dim=-1)]
+        for layer in self.layers:
             joined = self.step(partial(_single, layer), joined)
-        parts = self.norm(joined[0]).split(counts, dim=1)
-        return [part.reshape(state.shape) for part, state in zip(parts, states, strict=True)]
+        parts = (normalise_channels(joined[0]) * self.gain + self.shift).split(counts, dim=-1)
+        return [part.mT.reshape(state.shape) for part, state in zip(parts, states, strict=True)]
 
 
 def _single(layer: nn.Module, states: list[Tensor]) -> list[Tensor]:

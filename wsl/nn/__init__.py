@@ -1,5 +1,6 @@
 """Layers: weight embeddings, message passing on dense blocks, probes, heads."""
 
+from wsl.nn._autocast import autocast_to, autocast_type
 from wsl.nn._canonical import canonical_steps, canonicalise
 from wsl.nn._chain_linear import ChainLinear, ChainState
 from wsl.nn._characters import sign_characters
@@ -16,6 +17,7 @@ from wsl.nn._mlp import MLP
 from wsl.nn._neurons import NeuronDescription, WeightDescription, pool_to_ends
 from wsl.nn._nfn_layer import NFNLayer
 from wsl.nn._nft import WeightAttention
+from wsl.nn._nft_step import normalise_channels
 from wsl.nn._pooled_head import PooledHead
 from wsl.nn._positions import OPERATORS, neuron_features, operator_features
 from wsl.nn._principal_aggregation import EdgeUpdate, PrincipalAggregation
@@ -83,6 +85,8 @@ __all__ = [
     "WeightDescription",
     "WeightEmbedding",
     "WeightReadout",
+    "autocast_to",
+    "autocast_type",
     "block_slots",
     "canonical_steps",
     "canonicalise",
@@ -93,6 +97,7 @@ __all__ = [
     "fold_edges",
     "index_encoding",
     "neuron_features",
+    "normalise_channels",
     "operator_features",
     "pool_to_ends",
     "run_steps",

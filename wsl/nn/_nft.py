@@ -2,29 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, scaled_dot_product_attention
 
+from wsl.nn._fibres import fibre_groups
+from wsl.nn._nft_step import AttentionPlan, attention_step
 from wsl.nn._universal_terms import Families
-
-
-class _Fibres(NamedTuple):
-    """The vectors of a tensor along one of its dimensions.
-
-    Args:
-        tensor: which tensor.
-        order: its dimensions: those that the axis is a family over, those that tell tokens apart, the axis.
-        outer: how many the first of these are.
-        pooled: dimensions of families over the axis, averaged; among the tokens, with one index.
-    """
-
-    tensor: int
-    order: tuple[int, ...]
-    outer: int
-    pooled: tuple[int, ...]
 
 
 class WeightAttention(nn.Module):
@@ -50,7 +34,7 @@ class WeightAttention(nn.Module):
         heads: number of heads; divides ``channels``.
         families: for axes that are families, the axes that they are over.
 
-    Shapes: the entries of all tensors, row-major, ``(B, N, C)`` to ``(B, N, C)``.
+    Shapes: the entries of all tensors, row-major, channels first: ``(B, C, N)`` to ``(B, C, N)``.
 
     Raises:
         ValueError: ``heads`` does not divide ``channels``.
@@ -72,94 +56,24 @@ class WeightAttention(nn.Module):
         super().__init__()
         if heads < 1 or channels % heads:
             raise ValueError(f"the heads must share all channels evenly: channels={channels}, heads={heads}.")
-        self.heads = heads
-        self.shapes = [tuple(sizes[axis] for axis in axes) for axes in tensors]
-        self.counts = [math.prod(shape) for shape in self.shapes]
-        self.groups = _group_fibres(tensors, families or {})
+        counts = tuple(math.prod(sizes[axis] for axis in axes) for axes in tensors)
+        self.plan = AttentionPlan(heads, counts, tuple(fibre_groups(tensors, sizes, families or {})))
         self.attention_norm = nn.LayerNorm(channels)
         self.query_key_value = nn.Linear(channels, 3 * channels)
-        self.layers = nn.Sequential(
-            nn.LayerNorm(channels),
-            nn.Linear(channels, 2 * channels),
-            nn.ReLU(),
-            nn.Linear(2 * channels, channels),
-        )
+        self.norm = nn.LayerNorm(channels)
+        self.hidden = nn.Linear(channels, 2 * channels)
+        self.out = nn.Linear(2 * channels, channels)
 
     def forward(self, states: Tensor) -> Tensor:
-        states = states + self._attend(self.attention_norm(states))
-        out: Tensor = states + self.layers(states)
-        return out
-
-    def _attend(self, states: Tensor) -> Tensor:
-        """Normalised states ``(B, N, C)`` to the sum of all terms ``(B, N, C)``."""
-        # Three products, not one that is cut: the gradient of a cut is put together again.
-        maps = zip(self.query_key_value.weight.chunk(3), self.query_key_value.bias.chunk(3), strict=True)
-        projected = [self._cut(linear(states, weight, bias)) for weight, bias in maps]
-        means = [torch.stack([_mean(part) for part in parts], dim=2) for parts in projected]
-        totals = _attention([mean.unsqueeze(-2) for mean in means]).unbind(2)
-        sums = [
-            total.reshape(len(states), *(1 for _ in shape), self.heads, -1)
-            for total, shape in zip(totals, self.shapes, strict=True)
+        parameters = [
+            *_with_norm(self.attention_norm, self.query_key_value),
+            *_with_norm(self.norm, self.hidden),
+            self.out.weight,
+            self.out.bias,
         ]
-        for group in self.groups:
-            tokens = [[_read(parts[fibres.tensor], fibres) for fibres in group] for parts in projected]
-            counts = [read.shape[2] for read in tokens[0]]
-            outputs = _attention([torch.cat(parts, dim=2) for parts in tokens]).split(counts, dim=2)
-            for fibres, output in zip(group, outputs, strict=True):
-                found = _write(output, fibres, self.shapes[fibres.tensor])
-                sums[fibres.tensor] = sums[fibres.tensor] + found
-        filled = [
-            total.expand(-1, *shape, -1, -1).reshape(len(states), count, -1)
-            for total, shape, count in zip(sums, self.shapes, self.counts, strict=True)
-        ]
-        return torch.cat(filled, dim=1)
-
-    def _cut(self, values: Tensor) -> list[Tensor]:
-        """``(B, N, C)`` to ``(B, *sizes, H, c)`` for every tensor."""
-        parts = values.unflatten(-1, (self.heads, -1)).split(self.counts, dim=1)
-        return [
-            part.reshape(len(values), *shape, *part.shape[-2:])
-            for part, shape in zip(parts, self.shapes, strict=True)
-        ]
+        return attention_step(self.plan, states, parameters)
 
 
-def _attention(tokens: Sequence[Tensor]) -> Tensor:
-    """Queries, keys and values of tokens that are vectors, ``(B, H, T, n, c)`` each, to as much."""
-    query, key, value = (part.flatten(-2) for part in tokens)
-    return scaled_dot_product_attention(query, key, value).unflatten(-1, tokens[0].shape[-2:])
-
-
-def _mean(part: Tensor) -> Tensor:
-    """``(B, *sizes, H, c)`` to ``(B, H, c)``."""
-    return part.reshape(len(part), -1, *part.shape[-2:]).mean(1)
-
-
-def _group_fibres(tensors: Sequence[tuple[str, ...]], families: Families) -> list[list[_Fibres]]:
-    """For every axis its fibres in all tensors."""
-    groups: dict[str, list[_Fibres]] = {}
-    for i, axes in enumerate(tensors):
-        for dim, axis in enumerate(axes):
-            outer = tuple(axes.index(name) for name in families.get(axis, ()))
-            others = tuple(d for d in range(len(axes)) if d != dim and d not in outer)
-            pooled = tuple(d for d in others if axis in families.get(axes[d], ()))
-            groups.setdefault(axis, []).append(_Fibres(i, (*outer, *others, dim), len(outer), pooled))
-    return list(groups.values())
-
-
-def _read(tensor: Tensor, fibres: _Fibres) -> Tensor:
-    """``(B, *sizes, H, c)`` to its fibres: ``(B * outer, H, T, n, c)``."""
-    if fibres.pooled:
-        tensor = tensor.mean([dim + 1 for dim in fibres.pooled], keepdim=True)
-    dims = [dim + 1 for dim in fibres.order]
-    moved = tensor.permute(0, *dims[: fibres.outer], -2, *dims[fibres.outer :], -1)
-    outer = moved.shape[: fibres.outer + 1].numel()
-    return moved.reshape(outer, tensor.shape[-2], -1, *moved.shape[-2:])
-
-
-def _write(tokens: Tensor, fibres: _Fibres, shape: tuple[int, ...]) -> Tensor:
-    """The inverse: ``(B * outer, H, T, n, c)`` to ``(B, *sizes, H, c)``; pooled dimensions have size 1."""
-    sizes = [1 if dim in fibres.pooled else shape[dim] for dim in fibres.order]
-    heads, width = tokens.shape[1], tokens.shape[-1]
-    apart = tokens.reshape(-1, *sizes[: fibres.outer], heads, *sizes[fibres.outer :], width)
-    places = {dim: i + 1 + (i >= fibres.outer) for i, dim in enumerate(fibres.order)}
-    return apart.permute(0, *(places[dim] for dim in range(len(shape))), fibres.outer + 1, -1)
+def _with_norm(norm: nn.LayerNorm, after: nn.Linear) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a linear map with the gains and shifts of the norm before it."""
+    return after.weight * norm.weight, torch.addmv(after.bias, after.weight, norm.bias)
