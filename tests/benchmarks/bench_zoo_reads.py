@@ -6,6 +6,7 @@
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,8 +14,9 @@ import h5py
 import numpy as np
 import torch
 
+import wsl.zoo._map
 from wsl.spec import WeightSpec
-from wsl.zoo import Architecture, ForwardDefinition, ShardedBuild, Zoo, even_shards
+from wsl.zoo import Architecture, ForwardDefinition, ShardedBuild, Zoo, ZooWriter, even_shards
 
 ROWS, BATCH, ROUNDS = 20_000, 128, 400
 SPEC = WeightSpec.parse(
@@ -46,13 +48,50 @@ def build(out: Path) -> Zoo:
         return build.pack({})
 
 
-def milliseconds(zoo: Zoo, bare: np.memmap, dataset: "h5py.Dataset") -> dict[str, float]:
-    """Median time of one batch for each way of reading, taken in turn so that load hits all alike."""
+def build_mixed(out: Path) -> Zoo:
+    """The same number of networks of ten architectures, in turn; 1,121 to 2,327 weights each."""
+    generator = np.random.default_rng(0)
+    with ZooWriter(out, provenance={}) as writer:
+        architectures = []
+        for number in range(10):
+            spec = WeightSpec.parse(str(SPEC).replace("h1: 32", f"h1: {31 + 4 * number}"))
+            forward = ForwardDefinition("wsl.models:Siren", {"hidden": [31 + 4 * number, 32]}, grid=(28, 28))
+            architectures.append(Architecture(f"width {31 + 4 * number}", spec, forward))
+            writer.add(architectures[-1])
+        for number in range(ROWS // 100):
+            architecture = architectures[number % 10]
+            width = architecture.parameters[-1].offset + 1
+            rows = generator.normal(size=(100, width)).astype(np.float32)
+            writer.append(architecture.name, rows, {"label": np.arange(100) % 10})
+        return writer.finish()
+
+
+def read_mixed(zoo: Zoo, rows: np.ndarray) -> list[dict[str, torch.Tensor]]:
+    """The weights of a batch, architecture by architecture."""
+    return [part.architecture.weights(part.rows) for part in zoo.locate(rows)]
+
+
+def without_map(path: Path) -> Zoo:
+    """The zoo as if its file were too large to be mapped into memory."""
+    zoo, limit = Zoo.open(path), wsl.zoo._map._MAPPED_BYTES
+    wsl.zoo._map._MAPPED_BYTES = 0
+    try:
+        zoo.weights([0])
+    finally:
+        wsl.zoo._map._MAPPED_BYTES = limit
+    return zoo
+
+
+def milliseconds(zoo: Zoo, mixed: Zoo, bare: np.memmap, dataset: "h5py.Dataset") -> dict[str, float]:
+    """Median processor time of a batch for each way of reading, in turn so that load hits all alike."""
+    large = without_map(zoo.path)
     random = np.random.default_rng(0)
     ways = {
         "bare memmap, random": lambda rows: bare[rows],
         "zoo.weights, random": zoo.weights,
         "zoo.matrix, random": zoo.matrix,
+        "large file, random": large.weights,
+        "ten architectures, random": partial(read_mixed, mixed),
         "bare memmap, consecutive": lambda rows: np.array(bare[rows[0] % 1000 : rows[0] % 1000 + BATCH]),
         "zoo.weights, consecutive": lambda rows: zoo.weights(slice(rows[0] % 1000, rows[0] % 1000 + BATCH)),
     }
@@ -60,15 +99,15 @@ def milliseconds(zoo: Zoo, bare: np.memmap, dataset: "h5py.Dataset") -> dict[str
     for _ in range(ROUNDS):
         for name, read in ways.items():
             rows = random.choice(ROWS, BATCH, replace=False)
-            begin = time.perf_counter()
+            begin = time.process_time()
             read(rows)
-            times[name].append(time.perf_counter() - begin)
+            times[name].append(time.process_time() - begin)
     times["h5py indexing, random"] = []
     for _ in range(10):
         rows = np.sort(random.choice(ROWS, BATCH, replace=False))
-        begin = time.perf_counter()
+        begin = time.process_time()
         dataset[rows]
-        times["h5py indexing, random"].append(time.perf_counter() - begin)
+        times["h5py indexing, random"].append(time.process_time() - begin)
     return {name: 1000 * float(np.median(seconds)) for name, seconds in times.items()}
 
 
@@ -81,7 +120,7 @@ def measure(folder: Path) -> dict[str, float]:
     flat = torch.cat([tensor.flatten(1) for tensor in zoo.weights(rows).values()], dim=1)
     assert np.array_equal(flat.numpy(), bare[rows])
     with h5py.File(zoo.path, "r") as file:
-        return milliseconds(zoo, bare, file["architectures/0/weights"])
+        return milliseconds(zoo, build_mixed(folder / "mixed.h5"), bare, file["architectures/0/weights"])
 
 
 def report(times: dict[str, float]) -> str:

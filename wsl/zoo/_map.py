@@ -14,7 +14,7 @@ from wsl.zoo._errors import ZooError
 Rows = Sequence[int] | np.ndarray | Tensor | slice | None
 
 # Larger files are read without a map: the pages of a map that were read count as memory of this process.
-_MAPPED_BYTES = 192 << 20
+_MAPPED_BYTES = 160 << 20
 
 
 class FileStamp(NamedTuple):
@@ -33,7 +33,7 @@ class FileStamp(NamedTuple):
 class RowFile:
     """Reads rows of the matrices in a zoo file; keeps no descriptor open.
 
-    Files of up to 192 MB are mapped into memory. Of larger ones each run of consecutive rows is one read.
+    Files of up to 160 MiB are mapped into memory. Of larger ones each run of consecutive rows is one read.
 
     Raises:
         ZooError: now or later, when the file is no longer the one of ``stamp``.
