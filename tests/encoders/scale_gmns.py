@@ -1,14 +1,14 @@
-"""What both scale equivariant graph metanetworks must do, beside the battery of all encoders."""
+"""What both scale equivariant graph metanetworks must do under scalings, beside the battery of encoders."""
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import pytest
 import torch
-from encoder_suite import EncoderSuite
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_networks import MLP, largest_difference, traced
+from suite import Suite
 from torch import Tensor, nn
 
 import wsl
@@ -79,7 +79,7 @@ def assert_scales(encoder: ScaleGMN, spec: WeightSpec) -> None:
     assert_invariant(nn.Sequential(encoder, pool), spec, scale=True, trials=1)
 
 
-class ScaleSuite(EncoderSuite):
+class ScaleSuite(Suite):
     """Subclass it as ``TestName``, and implement :meth:`make`."""
 
     def seeded(self, spec: WeightSpec) -> ScaleGMN:

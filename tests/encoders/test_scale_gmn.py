@@ -1,7 +1,7 @@
-"""ScaleGMN, forward: the battery, scalings, and which way messages go."""
+"""ScaleGMN, forward: the battery of all encoders, and which way messages go."""
 
 import torch
-from scale_gmns import ScaleSuite
+from encoder_suite import EncoderSuite
 from small_networks import MLP
 
 from wsl.encoders import ScaleGMN
@@ -9,9 +9,9 @@ from wsl.spec import WeightSpec
 from wsl.testing import random_weights
 
 
-class TestScaleGMN(ScaleSuite):
-    def make(self, spec: WeightSpec, channels: int = 6) -> ScaleGMN:
-        return ScaleGMN(spec, channels=channels, layers=2, frequencies=3)
+class TestScaleGMN(EncoderSuite):
+    def make(self, spec: WeightSpec) -> ScaleGMN:
+        return ScaleGMN(spec, channels=6, layers=2, frequencies=3)
 
 
 def test_messages_go_forward() -> None:

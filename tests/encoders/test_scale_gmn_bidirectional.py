@@ -1,6 +1,6 @@
-"""ScaleGMN, bidirectional: the battery, scalings, and which way messages go."""
+"""ScaleGMN, bidirectional: the battery of all encoders, and which way messages go."""
 
-from scale_gmns import ScaleSuite
+from encoder_suite import EncoderSuite
 from small_networks import MLP
 
 from wsl.encoders import ScaleGMNBidirectional
@@ -8,9 +8,9 @@ from wsl.spec import WeightSpec
 from wsl.testing import random_weights
 
 
-class TestScaleGMNBidirectional(ScaleSuite):
-    def make(self, spec: WeightSpec, channels: int = 6) -> ScaleGMNBidirectional:
-        return ScaleGMNBidirectional(spec, channels=channels, layers=2, frequencies=3)
+class TestScaleGMNBidirectional(EncoderSuite):
+    def make(self, spec: WeightSpec) -> ScaleGMNBidirectional:
+        return ScaleGMNBidirectional(spec, channels=6, layers=2, frequencies=3)
 
 
 def test_messages_go_both_ways() -> None:
