@@ -32,8 +32,8 @@ from wsl.zoo.inr import DigitsImages
 logger = logging.getLogger(__name__)
 
 ENCODERS = {
-    "probes": "graph metanetwork, with probes",
-    "weights": "graph metanetwork, weights only",
+    "probes": "fast graph metanetwork, with probes",
+    "weights": "fast graph metanetwork, weights only",
     "flat_mlp": "flat MLP, weights only",
 }
 SHOWN_IMAGES = 24
