@@ -20,7 +20,12 @@ from torch.utils.flop_counter import FlopCounterMode, addmm_flop, baddbmm_flop, 
 Figures = dict[str, float]
 
 ROOT = Path(__file__).parents[2]
-THRESHOLD = str(1 << 30)
+SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}
 _MEGABYTE = 1 << 10  # in units of ru_maxrss
 _aten = torch.ops.aten
 _UNCOUNTED = {  # what FlopCounterMode does not know
@@ -84,10 +89,7 @@ def _run(file: str, side: str, paths: Sequence[Path]) -> Figures:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), *map(str, paths), *known]),
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        "MALLOC_MMAP_THRESHOLD_": THRESHOLD,
-        "MALLOC_TRIM_THRESHOLD_": THRESHOLD,
+        **SETTINGS,
     }
     command = [sys.executable, file, "--side", *side.split()]
     output = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -99,9 +101,16 @@ def _run(file: str, side: str, paths: Sequence[Path]) -> Figures:
 
 
 def answer(measure: Callable[..., Figures]) -> bool:
-    """If this process is one side, measure it on one thread and print its figures; whether it is."""
+    """If this process is one side, measure it on one thread and print its figures; whether it is.
+
+    Raises:
+        SideError: the process was not started by :func:`run_sides`; without its settings of malloc the same
+            code can take twice as long, and would be compared with sides that have them.
+    """
     if sys.argv[1:2] != ["--side"]:
         return False
+    if any(os.environ.get(name) != value for name, value in SETTINGS.items()):
+        raise SideError(f"a side runs with {SETTINGS} in its environment; let the benchmark start it.")
     torch.set_num_threads(1)
     torch.manual_seed(0)
     print(json.dumps(measure(*sys.argv[2:])))
