@@ -25,7 +25,8 @@ def _save(path: Path, content: Any) -> None:
 
 def _state(generator: torch.Generator, **shapes: tuple[int, ...]) -> "OrderedDict[str, torch.Tensor]":
     return OrderedDict(
-        (name.replace("__", "."), torch.randn(shape, generator=generator)) for name, shape in shapes.items()
+        (name.replace("__", "."), 0.3 * torch.randn(shape, generator=generator))
+        for name, shape in shapes.items()
     )
 
 

@@ -69,7 +69,10 @@ class StateFolderFormat(ZooFormat):
         records: list[dict[str, Any]] = [{titles.file: file} for file in files]
         if options.labels is not None or (source / TABLE).is_file():
             kinds, records = read_records(options.labels or source / TABLE, files, titles)
-        kept = self._kept(source / files[0], kinds, titles, sidecar)
+        dropped = {titles.split, titles.architecture}
+        if sidecar is not None and not sidecar.keeps_files:
+            dropped.add(titles.file)
+        kept = self._kept(source / files[0], {n: kind for n, kind in kinds.items() if n not in dropped})
         chooser, notes = _Chooser(self, options, sidecar), list[str]()
 
         def networks() -> Iterator[Network]:
@@ -79,8 +82,8 @@ class StateFolderFormat(ZooFormat):
                 architecture = chooser.choose(path, tensors, record)
                 weights = _fitted(tensors, architecture, str(path), notes)
                 found = {**record, **self.beside(path)}
-                if kept.keys() - found.keys():
-                    raise ZooError(f"{path} has less beside it than {files[0]}.")
+                if found.keys() - dropped != kept.keys():
+                    raise ZooError(f"{path} has other things beside it than {files[0]}.")
                 columns = {name: found[name] for name in kept}
                 yield Network(architecture, weights, columns, record.get(titles.split, ""))
 
@@ -115,19 +118,14 @@ class StateFolderFormat(ZooFormat):
         Sidecar.of(zoo, titles, keeps_files).write(destination / SIDECAR)
         return []
 
-    def _kept(
-        self, first: Path, kinds: Mapping[str, type], titles: Titles, sidecar: Sidecar | None
-    ) -> dict[str, type]:
-        """The columns of the zoo and their types."""
+    def _kept(self, first: Path, kinds: Mapping[str, type]) -> dict[str, type]:
+        """The columns of the zoo and their types: those of the table, and what lies beside the files."""
         beside = {name: type(value) for name, value in self.beside(first).items()}
         if both := beside.keys() & kinds.keys():
             raise ZooError(
                 f"the table has the columns {', '.join(sorted(both))}, and so have the files, as {first}."
             )
-        dropped = {titles.split, titles.architecture}
-        if sidecar is not None and not sidecar.keeps_files:
-            dropped.add(titles.file)
-        return {name: kind for name, kind in kinds.items() if name not in dropped} | beside
+        return {**kinds, **beside}
 
 
 class _Chooser:
