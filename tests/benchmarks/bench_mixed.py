@@ -8,13 +8,13 @@ graph metanetwork of 64 channels and 4 layers and a pooled head, forward + backw
 parameters. ``chosen`` is what :class:`wsl.encoders.MixedEncoder` does by itself.
 """
 
-import math
 from collections.abc import Callable
 
 import torch
 from side_by_side import Figures, answer, measure_step, run_sides
 
 from wsl.encoders import GraphMetanetwork, MixedEncoder, MixedFeatures, MixedWeights
+from wsl.encoders._mixed_sparse import SparseForm
 from wsl.nn import PooledHead
 from wsl.spec import WeightSpec
 from wsl.testing import random_weights
@@ -55,15 +55,15 @@ def measure(form: str, count: str) -> Figures:
     """What a step of one form takes, and its number of edges."""
     encoder = MixedEncoder(GraphMetanetwork(spec(32, 32), channels=CHANNELS, layers=4))
     head = PooledHead(CHANNELS, 10)
-    if form in ("dense", "sparse"):
-        encoder.dense_from = 0 if form == "dense" else math.inf
+    if form == "dense":
+        encoder.dense_from = 0
     run: Callable[[MixedWeights], MixedFeatures] = encoder
-    if form == "PyG":
-        usual = encoder.encoder.sparse()
+    if form in ("sparse", "PyG"):
+        lists = SparseForm(encoder.encoder) if form == "sparse" else encoder.encoder.sparse()
 
         def run(groups: MixedWeights) -> MixedFeatures:
             twins = [(encoder.twin(own), weights) for own, weights in groups]
-            return [(twin.spec, own) for (twin, _), own in zip(twins, usual.mixed(twins), strict=True)]
+            return [(twin.spec, own) for (twin, _), own in zip(twins, lists.mixed(twins), strict=True)]
 
     batches = {rows: networks(int(count), rows) for rows in (2, BATCH)}
 
@@ -79,7 +79,7 @@ def measure(form: str, count: str) -> Figures:
 
 def report(best: dict[str, Figures]) -> str:
     """The table."""
-    lines = [f"{'':24}" + "".join(f"{form:>10}" for form in FORMS) + f"{'PyG / chosen':>14}"]
+    lines = [f"{'':30}" + "".join(f"{form:>10}" for form in FORMS) + f"{'PyG / chosen':>14}"]
     for count in ARCHITECTURES:
         own = {form: best[f"{form} {count}"] for form in FORMS}
         for unit, figure in (
@@ -88,7 +88,7 @@ def report(best: dict[str, Figures]) -> str:
         ):
             shown = "".join(f"{figure(found):10.2f}" for found in own.values())
             ratio = figure(own["PyG"]) / figure(own["chosen"])
-            lines.append(f"{count:3} architectures, {unit:10}"[:24].ljust(24) + shown + f"{ratio:14.2f}")
+            lines.append(f"{count:3} architectures, {unit:12}" + shown + f"{ratio:14.2f}")
     return "\n".join(lines)
 
 
