@@ -1,11 +1,14 @@
 """A zoo of several architectures: each is read like a zoo of its own."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from small_zoos import (
     FORWARD,
     OTHER,
@@ -16,9 +19,10 @@ from small_zoos import (
     mixed_matrices,
     mixed_zoo,
     row_metadata,
+    row_weights,
 )
 
-from wsl.zoo import Zoo, ZooError, verify_zoo
+from wsl.zoo import Architecture, Zoo, ZooError, ZooWriter, render, verify_zoo
 
 ROWS = 17
 
@@ -110,3 +114,48 @@ def test_missing_columns_are_named(zoo: Zoo) -> None:
         zoo.metadata["labels"]
     assert "labels" not in zoo.metadata
     assert zoo.metadata.get("labels") is None
+
+
+def test_networks_of_several_architectures_are_rendered(zoo: Zoo) -> None:
+    images = render(zoo, [5, 0, 2], batch=1)
+    assert images.shape == (3, 4, 3)
+    small, wide = zoo.architectures.values()
+    assert torch.equal(images[1], render(small, [0])[0])
+    assert torch.equal(images[[2, 0]], render(wide, slice(0, 2)))
+    assert render(zoo, []).shape == (0, 4, 3)
+    assert render(zoo).shape == (ROWS, 4, 3)
+
+
+def test_images_of_several_shapes_are_not_rendered_together(tmp_path: Path) -> None:
+    with ZooWriter(tmp_path / "z.h5", provenance={}) as writer:
+        for name, grid in (("a", (4, 3)), ("b", (4, 4))):
+            writer.add(Architecture(name, SPEC, replace(FORWARD, grid=grid)))
+            writer.append(name, row_weights(range(2)), {})
+        zoo = writer.finish()
+    with pytest.raises(ZooError, match=r"several shapes: {'a': \(4, 3\), 'b': \(4, 4\)}"):
+        render(zoo)
+    assert render(zoo, [1]).shape == (1, 4, 3)
+    assert render(zoo.architectures["b"]).shape == (2, 4, 4)
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_damaged_anywhere(zoo: Zoo, data: st.DataObject) -> None:
+    content = bytearray(zoo.path.read_bytes())
+    start = data.draw(st.integers(0, len(content) - 8))
+    for position in range(start, start + data.draw(st.integers(1, 8))):
+        content[position] = data.draw(st.integers(0, 255))
+    scratch = zoo.path.with_name("bad.h5")
+    scratch.write_bytes(content)
+    try:
+        damaged = Zoo.open(scratch)
+        failed = verify_zoo(scratch).failed
+    except ZooError as err:
+        assert str(scratch) in str(err)
+        return
+    wrong = []
+    for name, view in zoo.architectures.items():
+        other = damaged.architectures[name].matrix().view("u4")
+        wrong += view.rows[(other != view.matrix().view("u4")).any(axis=1)].tolist()
+    assert failed == sorted(wrong), "exactly the damaged rows are named"
+    assert damaged.fingerprint == zoo.fingerprint, "everything else is as it was"

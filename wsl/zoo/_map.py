@@ -50,7 +50,7 @@ class RowFile:
     ) -> np.ndarray:
         """A copy of some rows of the matrix of ``shape`` at ``offset``: ``(B, P)``, in its own type."""
         if self._map is None:
-            numbers = np.arange(shape[0])[rows] if isinstance(rows, slice) else rows
+            numbers = np.arange(*rows.indices(shape[0])) if isinstance(rows, slice) else rows
             return self._read_runs(offset, shape[1], dtype, numbers)
         # A plain array view: np.memmap's own indexing costs more than the copy of a small batch.
         stored: np.ndarray = np.ndarray(shape, dtype, buffer=self._map, offset=offset)

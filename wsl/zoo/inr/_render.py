@@ -1,19 +1,22 @@
 """The images that a zoo's INRs hold."""
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from wsl.zoo._architecture import Located, ZooArchitecture
 from wsl.zoo._errors import ZooError
-from wsl.zoo._map import Rows
+from wsl.zoo._forward import ForwardDefinition
+from wsl.zoo._map import Rows, select
 from wsl.zoo._store import Zoo
 
 
-def render(zoo: Zoo, rows: Rows = None, *, batch: int = 256) -> Tensor:
-    """Run INRs on their pixel grid, whatever their architecture.
+def render(zoo: Zoo | ZooArchitecture, rows: Rows = None, *, batch: int = 256) -> Tensor:
+    """Run INRs on their pixel grid, whatever their architectures.
 
     Args:
-        zoo: an INR zoo; its forward definition says how the networks run.
+        zoo: an INR zoo, or one architecture of it; forward definitions say how the networks run.
         rows: row numbers, a boolean mask, a slice, or None for all.
         batch: networks that run at once.
 
@@ -21,27 +24,44 @@ def render(zoo: Zoo, rows: Rows = None, *, batch: int = 256) -> Tensor:
         ``(n, H, W)``, or ``(n, H, W, C)`` for several channels; clipped to [0, 1].
 
     Raises:
-        ZooError: the zoo has no grid, so it holds no INRs; or a row that does not exist.
+        ZooError: there is no grid, so the networks are no INRs; architectures have images of several shapes;
+            or a row that does not exist.
     """
-    forward = zoo.forward
-    if forward.grid is None:
-        raise ZooError(f"{zoo.path} has no coordinate grid: its networks are no INRs and cannot be rendered.")
     if batch < 1:
         raise ZooError(f"batch is {batch}, expected at least 1.")
-    module = forward.build()
-    points = forward.points()
+    if isinstance(zoo, ZooArchitecture):
+        chosen, views = np.arange(len(zoo))[select(rows, len(zoo))], [zoo]
+        parts = [Located(zoo, np.arange(len(chosen)), chosen)]
+    else:
+        parts = zoo.locate(rows)
+        views = [part.architecture for part in parts] or list(zoo.architectures.values())
+    shapes = {view.name: _image_shape(view.forward) for view in views}
+    if len(set(shapes.values())) > 1:
+        raise ZooError(
+            f"These networks hold images of several shapes: {shapes}. Render one architecture at a time: "
+            "zoo.architectures[name]."
+        )
+    images = torch.empty(sum(len(part.rows) for part in parts), *shapes[views[0].name])
+    for part in parts:
+        for start in range(0, len(part.rows), batch):
+            some = slice(start, start + batch)
+            images[part.positions[some]] = _images(part.architecture, part.rows[some])
+    return images
+
+
+def _image_shape(forward: ForwardDefinition) -> tuple[int, ...]:
+    if forward.grid is None:
+        raise ZooError("This zoo has no coordinate grid: its networks are no INRs and cannot be rendered.")
+    return (*forward.grid, forward.channels) if forward.channels > 1 else forward.grid
+
+
+@torch.no_grad()
+def _images(view: ZooArchitecture, rows: np.ndarray) -> Tensor:
+    module, points = view.forward.build(), view.forward.points()
 
     def run(weights: dict[str, Tensor]) -> Tensor:
         output: Tensor = functional_call(module, weights, (points,))
         return output
 
-    weights = zoo.weights(rows)
-    count = len(next(iter(weights.values())))
-    images = [
-        torch.func.vmap(run)({name: tensor[start : start + batch] for name, tensor in weights.items()})
-        for start in range(0, count, batch)
-    ]
-    with torch.no_grad():
-        outputs = torch.cat(images) if images else torch.empty(0, len(points), forward.channels)
-        signals = forward.signal(outputs).clamp(0, 1)
-    return signals.reshape(count, *forward.grid, *([forward.channels] if forward.channels > 1 else []))
+    signals = view.forward.signal(torch.func.vmap(run)(view.weights(rows))).clamp(0, 1)
+    return signals.reshape(len(rows), *_image_shape(view.forward))
