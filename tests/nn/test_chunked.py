@@ -43,6 +43,20 @@ def test_second_derivatives() -> None:
     assert torch.autograd.gradgradcheck(run, given)
 
 
+def test_second_derivatives_where_rows_come_from_what_is_shared() -> None:
+    def made(*given: Tensor) -> tuple[Tensor, ...]:
+        return run(given[0] @ given[2], *given[1:])
+
+    given = tensors(2)
+    plain = torch.autograd.grad(torch.stack([out.sum() for out in made(*given)]).sum(), given)
+    again = torch.autograd.grad(
+        torch.stack([out.sum() for out in made(*given)]).sum(), given, create_graph=True
+    )
+    for a, b in zip(plain, again, strict=True):
+        assert (a - b).abs().max() < 1e-12
+    assert torch.autograd.gradgradcheck(made, given)
+
+
 def test_checkpoints_keep_nothing_else() -> None:
     kept: list[Tensor] = []
 

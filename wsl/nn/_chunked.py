@@ -80,7 +80,10 @@ def _backward(
     needed = [i for i, need in enumerate(needs) if need]
     results: list[Tensor | None] = [None] * len(tensors)
     if torch.is_grad_enabled():  # the gradients will be differentiated
-        found = _differentiate(function, tensors, count, needed, grads, create_graph=True)
+        # Views: where one tensor was made from another, its gradient must not pass through to that one.
+        found = _differentiate(
+            function, [x.view_as(x) for x in tensors], count, needed, grads, create_graph=True
+        )
         for i, grad in zip(needed, found, strict=True):
             results[i] = grad
         return results
