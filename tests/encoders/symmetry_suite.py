@@ -48,7 +48,7 @@ class SymmetrySuite(Suite):
         if self.equivariant:
             assert_moves_along(encoder.double())
 
-    @settings(max_examples=12, suppress_health_check=SHARED)
+    @settings(max_examples=10, suppress_health_check=SHARED)
     @given(data=st.data())
     def test_moves_along_with_the_weights(self, data: st.DataObject) -> None:
         self._moves_along(self.seeded(data.draw(random_specs(self.kinds, max_size=4))))
@@ -61,7 +61,7 @@ class SymmetrySuite(Suite):
     def test_moves_along_with_traced_networks(self, name: str) -> None:
         self._moves_along(self.seeded_traced(name))
 
-    @settings(max_examples=12, suppress_health_check=SHARED)
+    @settings(max_examples=10, suppress_health_check=SHARED)
     @given(data=st.data())
     def test_shapes(self, data: st.DataObject) -> None:
         spec = data.draw(random_specs(self.kinds, max_size=4))

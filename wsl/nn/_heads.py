@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from wsl.graph import graph_layout
+from wsl.nn._mlp import MLP
 from wsl.spec import SpecError, WeightSpec
 
 
@@ -56,12 +57,7 @@ class InvariantHead(nn.Module):
         self.keys = tuple(ref.key for ref in spec.blocks)
         rows = sum(size if name in self.apart else 1 for name, size in layout.sizes.items())
         width = hidden or 2 * channels
-        self.layers = nn.Sequential(
-            nn.Linear((rows + len(self.keys)) * channels, width),
-            nn.ReLU(),
-            nn.Dropout(dropout),
-            nn.Linear(width, out_features),
-        )
+        self.layers = MLP((rows + len(self.keys)) * channels, width, 1, out_features, dropout)
 
     def pool(self, features: Features) -> Tensor:
         """The pooled features that the MLP reads, for embeddings: ``(B, pooled)``.
