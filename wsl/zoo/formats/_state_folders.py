@@ -7,6 +7,7 @@ holds. With it the zoo comes back exactly.
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
@@ -94,10 +95,23 @@ class StateFolderFormat(ZooFormat):
         keeps_files = "file" in zoo.metadata and _usable(zoo.metadata["file"].tolist(), self.suffixes)
         names = [name for name in zoo.metadata if not (name == "file" and keeps_files)]
         titles = Titles.beside(names)
-        split_of, numbers = split_of_rows(zoo), zoo.tables.numbers.tolist()
+        lines = self._save_all(zoo, destination, titles, keeps_files)
+        first, apart = next(lines)
+        types: dict[str, type] = {"i": int, "f": float, "U": str}
+        kinds: dict[Any, type] = {titles.file: str, titles.split: str, titles.architecture: int}
+        kinds |= {name: types[zoo.metadata[name].dtype.kind] for name in names if name not in apart}
+        every = chain([first], (line for line, _ in lines))
+        write_table(destination / TABLE, kinds, ([line[name] for name in kinds] for line in every))
+        Sidecar.of(zoo, titles, keeps_files).write(destination / SIDECAR)
+        return []
+
+    def _save_all(
+        self, zoo: Zoo, destination: Path, titles: Titles, keeps_files: bool
+    ) -> Iterator[tuple[dict[Any, Any], set[str]]]:
+        """Save network after network; gives the line of each in the table, and what now lies beside it."""
+        split_of, numbers = split_of_rows(zoo), zoo.tables.numbers
         columns = {name: zoo.metadata[name] for name in zoo.metadata}
-        apart: set[str] = set()
-        lines: list[dict[Any, Any]] = []
+        apart: set[str] | None = None
         for network in stored_networks(zoo):
             row = network.row
             record = {name: column[row].item() for name, column in columns.items()}
@@ -105,18 +119,12 @@ class StateFolderFormat(ZooFormat):
             path.parent.mkdir(parents=True, exist_ok=True)
             self.save(path, network.weights, record)
             found = self.beside(path)
-            if any(record.get(name) != value for name, value in found.items()):
+            if found.items() - record.items() or (apart is not None and apart != found.keys()):
                 raise ZooError(f"row {row} of {zoo.path}: its metadata differ from those read back, {found}.")
-            apart |= found.keys()
-            file = path.relative_to(destination).as_posix()
-            control = {titles.file: file, titles.split: str(split_of[row]), titles.architecture: numbers[row]}
-            lines.append(control | {name: record[name] for name in names})
-        types: dict[str, type] = {"i": int, "f": float, "U": str}
-        kinds: dict[Any, type] = {titles.file: str, titles.split: str, titles.architecture: int}
-        kinds |= {name: types[columns[name].dtype.kind] for name in names if name not in apart}
-        write_table(destination / TABLE, kinds, ([line[name] for name in kinds] for line in lines))
-        Sidecar.of(zoo, titles, keeps_files).write(destination / SIDECAR)
-        return []
+            apart = set(found)
+            control: dict[Any, Any] = {titles.file: path.relative_to(destination).as_posix()}
+            control |= {titles.split: str(split_of[row]), titles.architecture: int(numbers[row])}
+            yield record | control, apart
 
     def _kept(self, first: Path, kinds: Mapping[str, type]) -> dict[str, type]:
         """The columns of the zoo and their types: those of the table, and what lies beside the files."""

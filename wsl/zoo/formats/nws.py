@@ -85,7 +85,7 @@ class NwsFormat(ZooFormat):
         titles = {int: "int", float: "float", str: "text"}
         columns = Columns(zoo, {name: titles[kind] for name, kind in _KINDS.items()})
         split_of = split_of_rows(zoo)
-        models: dict[str, list[dict[str, Any]]] = {}
+        pending: dict[str, list[dict[str, Any]]] = {}
         index: dict[str, list[list[Any]]] = {"train": [], "test": []}
         for network in stored_networks(zoo):
             row, split = columns.row(network.row), str(split_of[network.row])
@@ -97,18 +97,25 @@ class NwsFormat(ZooFormat):
             model = row["model"]
             if not re.fullmatch(r"\w{1,60}", model):
                 raise ZooError(f"row {network.row} has the model {model[:60]!r}, which names no folder.")
-            rows = models.setdefault(model, [])
+            rows = pending.setdefault(model, [])
             sizes = [network.weights[name].size if name in network.weights else 0 for name in ("conv", "fc")]
             if not rows:
-                (destination / model / "weights").mkdir(parents=True)
+                place = destination / model / "weights"
+                if place.exists():
+                    raise ZooError(f"row {network.row}: model {model} has more than {_SNAPSHOTS} snapshots.")
+                place.mkdir(parents=True)
                 index[split].append([*(row[name] for name in _PROPERTIES), f"nws/{model}", *sizes])
-            rows.append({name: row[name] for name in ("snapshot", "step", *_ERRORS, *_STATISTICS)})
+            rows.append(
+                {name: row[name] for name in ("snapshot", "step", *_ERRORS, *_STATISTICS)} | {"sizes": sizes}
+            )
             values = np.concatenate(
                 [network.weights[n].reshape(-1) for n in ("conv", "fc") if n in network.weights]
             )
             path = destination / model / "weights" / f"{row['snapshot']:03d}.bin"
             path.write_bytes(values.astype("<f8").tobytes())
-        for model, rows in models.items():
+            if len(rows) == _SNAPSHOTS:
+                _write_records(destination / model, pending.pop(model))
+        for model, rows in pending.items():
             _write_records(destination / model, rows)
         kinds = {**_PROPERTIES, "path": str, "weightn_conv": int, "weightn_fc": int}
         for split, lines in index.items():
@@ -177,9 +184,10 @@ def _errors(place: Path) -> np.ndarray:
 def _write_records(place: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """``error.bin`` with the lines of the snapshots (others are NaN), and ``stat.bin``."""
     statistics = {tuple(row[name] for name in _STATISTICS) for row in rows}
-    if [row["snapshot"] for row in rows] != list(range(1, _SNAPSHOTS + 1)) or len(statistics) != 1:
+    same = len(statistics) == 1 and all(row["sizes"] == rows[0]["sizes"] for row in rows)
+    if [row["snapshot"] for row in rows] != list(range(1, _SNAPSHOTS + 1)) or not same:
         raise ZooError(
-            f"model {place.name} has not the snapshots 1 to {_SNAPSHOTS} in a row, or other statistics."
+            f"model {place.name} lacks the snapshots 1 to {_SNAPSHOTS} in a row, of one size and statistics."
         )
     numbers = np.array(statistics.pop())
     if not numbers[0] >= 1 or numbers[0] != int(numbers[0]) or numbers[0] > 10**6:

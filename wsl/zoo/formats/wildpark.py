@@ -106,7 +106,7 @@ class WildParkFormat(ZooFormat):
 def _has_trials(folder: Path) -> bool:
     return any(
         _CHECKPOINT.fullmatch(item.name) and (item / _FILE).is_file()
-        for trial in entries(folder)[:3]
+        for trial in entries(folder)
         if trial.is_dir()
         for item in entries(trial)
     )
