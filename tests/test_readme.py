@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import wsl
+from wsl import encoders
 from wsl.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
@@ -89,3 +90,17 @@ def test_specification_is_the_tracers() -> None:
 
     (shown,) = re.findall(r">>> print\(wsl.trace\(cnn, images\)\)\n(.*?)```", README, re.DOTALL)
     assert str(wsl.trace(Cnn(), torch.randn(2, 1, 8, 8))) == shown.strip()
+
+
+def test_the_table_of_encoders_is_complete_and_true() -> None:
+    row = r"^\| (`\w+`(?:, `\w+`)*) \| ([\w. -]+) \| [^|]+ \| ([^|]+) \| [^|]+ \|$"
+    rows = re.findall(row, README, re.MULTILINE)
+    told = {name: said for names, *said in rows for name in re.findall(r"\w+", names)}
+    kinds = {name: getattr(encoders, name) for name in encoders.__all__ if name != "Encoder"}
+    kinds = {n: k for n, k in kinds.items() if isinstance(k, type) and issubclass(k, encoders.Encoder)}
+    assert told.keys() == kinds.keys()
+    for name, (papers, depends) in told.items():
+        assert (depends == "no") == encoders.reads_any_spec(kinds[name]), name
+        documented = "".join(str(k.__doc__) for k in kinds[name].__mro__ if k.__name__ in kinds)
+        documented += str(encoders.NFNHNP.__doc__) if name == "NFNNP" else ""
+        assert all(paper in documented for paper in re.findall(r"\d{4}\.\d{5}", papers)), name

@@ -2,12 +2,13 @@
 
 import json
 import time
+from functools import partial
 
 import pytest
 from lightning.pytorch import Trainer
 
 from wsl.data import ZooDataModule
-from wsl.encoders import StatNet
+from wsl.encoders import DeepSets, StatNet
 from wsl.tasks import INRClassification
 from wsl.tasks.meter import Measured, Meter, StepTimer, peak_memory
 
@@ -49,6 +50,14 @@ def test_validation_is_not_counted(zoo_path, tmp_path):
     assert 9 * 0.02 <= found["seconds"] <= whole - 3 * 0.5
     assert found["parameters"] == sum(p.numel() for p in task.parameters())
     assert 10 < found["peak_mb"] <= peak_memory()
+
+
+def test_networks_of_mixed_batches_are_counted(zoo_path, tmp_path):
+    trainer = Trainer(max_epochs=1, callbacks=[Meter(str(tmp_path / "training.json"))], **QUIET)
+    task = INRClassification(partial(DeepSets, channels=4, layers=1, frequencies=2))
+    trainer.fit(task, datamodule=ZooDataModule([zoo_path], batch_size=32))
+    found = json.loads((tmp_path / "training.json").read_text())
+    assert (found["steps"], found["networks"]) == (3, 72)
 
 
 def test_sums_go_on_from_a_checkpoint(tmp_path):

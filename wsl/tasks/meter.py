@@ -10,7 +10,7 @@ from typing import Any
 import lightning.pytorch as pl
 
 from wsl._files import write_text
-from wsl.data import WeightBatch
+from wsl.data import MixedBatch, WeightBatch
 
 
 class Meter(pl.Callback):
@@ -33,7 +33,12 @@ class Meter(pl.Callback):
         self._mark = time.process_time()
 
     def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: WeightBatch, *args: Any
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: WeightBatch | MixedBatch,
+        *args: Any,
     ) -> None:
         self._count()
         self._sums["steps"] += 1
