@@ -33,7 +33,7 @@ class TestFastGraphMetanetwork(EncoderSuite):
         for channels, heads in ((8, 3), (8, 0), (4, 4)):
             with pytest.raises(ValueError, match=f"channels={channels}, heads={heads}"):
                 FastGraphMetanetwork(MLP, channels=channels, heads=heads)
-        for options in ({"runs": -1}, {"network_layers": -1}, {"layers": -1}):
+        for options in ({"runs": -1}, {"network_layers": -1}, {"layers": -1}, {"width": 0}):
             with pytest.raises(ValueError, match="at least 0|>= 0"):
                 made(MLP, **options)
 

@@ -56,15 +56,15 @@ class FastGraphMetanetwork(AnySpecEncoder):
         layers: rounds of message passing.
         runs: number of learned inputs that every network is run on; 0 for none.
         heads: number of scalar functions of weights that messages are multiplied by.
-        width: of the state of the network; twice ``channels`` if not given.
+        width: of the state of the network.
         network_layers: updates of that state after the last round.
         frequencies: Gaussian Fourier frequencies for every weight on a node.
         probes: activations of the networks at learned inputs as further node features, run by their module.
 
     Raises:
         SpecError: the probe features are of an architecture that is not ``spec``'s.
-        ValueError: no channels or heads, a negative number of layers, frequencies or runs, or ``channels``
-            that are not shared evenly by the heads of both directions.
+        ValueError: no channels, heads or width, a negative number of layers, frequencies or runs, or
+            ``channels`` that are not shared evenly by the heads of both directions.
 
     Source: the computational graph of Lim et al. 2023 (arXiv:2312.04501) and Kofinas et al. 2024
     (arXiv:2403.12143), whose probe features the runs follow, and the invariant answers of Kahana et al. 2024
@@ -79,7 +79,7 @@ class FastGraphMetanetwork(AnySpecEncoder):
         *,
         runs: int = 64,
         heads: int = 4,
-        width: int | None = None,
+        width: int = 128,
         network_layers: int = 2,
         frequencies: int = 16,
         probes: ProbeFeatures | None = None,
@@ -90,9 +90,11 @@ class FastGraphMetanetwork(AnySpecEncoder):
                 f"channels are shared by the heads of two directions, so they must be a multiple of "
                 f"2 * heads, got channels={channels}, heads={heads}."
             )
-        if runs < 0 or network_layers < 0:
-            raise ValueError(f"expected runs and network_layers >= 0, got {runs} and {network_layers}.")
-        width = width or 2 * channels
+        if runs < 0 or network_layers < 0 or width < 1:
+            raise ValueError(
+                "expected runs >= 0, network_layers >= 0 and width >= 1, "
+                f"got {runs}, {network_layers} and {width}."
+            )
         self.heads = heads
         self.run = LearnedRun(runs) if runs else None
         self.embedding = FastEmbedding(channels, width, frequencies, heads, runs + self.probe_channels)
