@@ -4,12 +4,10 @@ import json
 
 import pytest
 import tiny_zoo
-import torch
-from small_runs import fit
+from small_runs import assert_goes_on_from_last, fit
 
 from wsl.cli import main
 from wsl.report import learning_curves, read_predictions
-from wsl.tasks import INRClassification
 from wsl.zoo import Zoo
 
 pytestmark = [
@@ -26,14 +24,6 @@ def paths(tmp_path_factory):
         str(tiny_zoo.build(folder / f"{i}.h5", images=30, hidden=hidden).path)
         for i, hidden in enumerate(((6, 5), (4, 7)))
     ]
-
-
-def weights(path):
-    return torch.load(path, weights_only=True)["state_dict"]
-
-
-def equal(a, b):
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def test_a_run_from_training_to_predictions(paths, folder, capsys):
@@ -57,19 +47,4 @@ def test_a_run_from_training_to_predictions(paths, folder, capsys):
 
 
 def test_training_goes_on_from_last(paths, folder, monkeypatch):
-    listed = f"[{', '.join(paths)}]"
-    assert fit(listed, name="whole", epochs=3) == 0
-
-    def stop(task):
-        if task.current_epoch == 2:
-            raise InterruptedError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(INRClassification, "on_train_epoch_start", stop)
-        with pytest.raises(InterruptedError):
-            fit(listed, name="stopped", epochs=3)
-    whole, kept = (folder / "runs" / name / "checkpoints" for name in ("whole", "stopped"))
-    assert not equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
-    assert fit(listed, "--ckpt_path", "last", name="stopped", epochs=3) == 0
-    assert equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
-    assert equal(weights(kept / "best.ckpt"), weights(whole / "best.ckpt"))
+    assert_goes_on_from_last(f"[{', '.join(paths)}]", folder, monkeypatch)

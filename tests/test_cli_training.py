@@ -5,12 +5,11 @@ import signal
 
 import pytest
 import torch
-from small_runs import SMALL, fit, python
+from small_runs import SMALL, assert_goes_on_from_last, equal, fit, python, weights
 
 from wsl.cli import main
 from wsl.cli.training import checkpoint_path, differences, run_config
 from wsl.report import learning_curves, read_predictions
-from wsl.tasks import INRClassification
 from wsl.zoo import Zoo
 
 # What Lightning and jsonargparse say of themselves, and of a folder that a resumed run uses again.
@@ -19,14 +18,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Checkpoint directory"),
     pytest.mark.filterwarnings("ignore:Experiment logs directory"),
 ]
-
-
-def weights(path):
-    return torch.load(path, weights_only=True)["state_dict"]
-
-
-def equal(a, b):
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
 def test_a_run_from_training_to_figures(zoo_path, folder, capsys):
@@ -50,22 +41,8 @@ def test_a_run_from_training_to_figures(zoo_path, folder, capsys):
 
 
 def test_training_goes_on_from_last(zoo_path, folder, monkeypatch):
-    assert fit(zoo_path, name="whole", epochs=3) == 0
-
-    def stop(task):
-        if task.current_epoch == 2:
-            raise InterruptedError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(INRClassification, "on_train_epoch_start", stop)
-        with pytest.raises(InterruptedError):
-            fit(zoo_path, name="stopped", epochs=3)
-    whole, kept = (folder / "runs" / name / "checkpoints" for name in ("whole", "stopped"))
-    assert not equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
-    assert fit(zoo_path, "--ckpt_path", "last", name="stopped", epochs=3) == 0
-    assert equal(weights(kept / "last.ckpt"), weights(whole / "last.ckpt"))
-    assert equal(weights(kept / "best.ckpt"), weights(whole / "best.ckpt"))
-    assert learning_curves(kept.parent)["train/loss"][0].tolist() == [1, 2, 3]
+    run = assert_goes_on_from_last(zoo_path, folder, monkeypatch)
+    assert learning_curves(run)["train/loss"][0].tolist() == [1, 2, 3]
 
 
 def test_nothing_is_done_for_a_run_that_is_done(zoo_path, folder, caplog):
@@ -196,7 +173,6 @@ def test_a_killed_process_goes_on_from_last(zoo_path, folder, capsys):
     script = """
 import os, signal, sys
 from wsl.cli import main
-from wsl.tasks import INRClassification
 def stop(self, *_):
     if self.current_epoch == 2:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,13 +1,21 @@
 """Small benches that train in this process, for tests."""
 
+import csv
 from pathlib import Path
 
+import pytest
 import yaml
 
 import wsl
 from wsl.bench import Budget, Request, bench
 from wsl.cli.bench import complete
 
+BENCH_WARNINGS = [
+    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Checkpoint directory"),
+    pytest.mark.filterwarnings("ignore:Experiment logs directory"),
+]
+"""Marks of tests that train: what Lightning and jsonargparse say of themselves, and of folders used again."""
 CONFIGS = Path(wsl.__file__).parents[1] / "configs"
 STATISTICS = {"class_path": "wsl.encoders.StatNet", "init_args": {"channels": 8, "layers": 1, "hidden": 8}}
 FLAT = {"class_path": "wsl.encoders.FlatMLP", "init_args": {"channels": 8, "layers": 1, "hidden": 8}}
@@ -42,3 +50,14 @@ def in_process(runs, ended, lock):
 def small_bench(zoo_path: str, folder: Path, **changes: object) -> tuple[str, int]:
     """The table, and how many runs failed."""
     return bench(request(zoo_path, folder, **changes), in_process)
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV file."""
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    """All files below a folder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

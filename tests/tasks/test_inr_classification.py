@@ -6,7 +6,7 @@ import lightning.pytorch as pl
 import pytest
 import tiny_zoo
 import torch
-from lightning.pytorch.callbacks import ModelCheckpoint
+from short_runs import QUIET, assert_resumes, train
 from torch import nn
 
 from wsl.augment import AddNoise, DropWeights, FlipSigns
@@ -17,13 +17,6 @@ from wsl.tasks import INRClassification, TaskError
 from wsl.zoo import Zoo
 
 SMALL = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)
-QUIET = {
-    "accelerator": "cpu",
-    "logger": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-    "deterministic": True,
-}
 
 
 class DroppingHead(INRClassification):
@@ -35,33 +28,13 @@ class DroppingHead(INRClassification):
         return head
 
 
-class KilledError(Exception):
-    pass
-
-
-class Kill(pl.Callback):
-    def __init__(self, step):
-        self.step = step
-
-    def on_train_batch_start(self, trainer, *_):
-        if trainer.global_step >= self.step:
-            raise KilledError
-
-
 def data(path, **options):
     changes = [FlipSigns(), AddNoise(0.1), DropWeights(0.05)]
     return ZooDataModule(path, batch_size=16, augmentations=changes, seed=3, **options)
 
 
-def fit(path, task=None, callbacks=(), epochs=2, ckpt_path=None, seed=0):
-    checkpoints = any(isinstance(callback, ModelCheckpoint) for callback in callbacks)
-    trainer = pl.Trainer(
-        max_epochs=epochs, callbacks=list(callbacks), enable_checkpointing=checkpoints, **QUIET
-    )
-    task = task or INRClassification(SMALL)
-    torch.manual_seed(seed)
-    trainer.fit(task, datamodule=data(path), ckpt_path=ckpt_path, weights_only=True if ckpt_path else None)
-    return task, trainer
+def fit(path, task=None, epochs=2):
+    return train(task or INRClassification(SMALL), data(path), epochs=epochs)
 
 
 @pytest.mark.filterwarnings("ignore:Checkpoint directory")
@@ -76,17 +49,10 @@ def fit(path, task=None, callbacks=(), epochs=2, ckpt_path=None, seed=0):
     ids=["end of an epoch", "after validation", "inside an epoch", "last step of an epoch"],
 )
 def test_a_killed_run_resumes_to_the_same_weights(zoo_path, tmp_path, when, killed_at):
-    whole, trainer = fit(zoo_path, DroppingHead(SMALL), epochs=3)
-    saved = ModelCheckpoint(tmp_path, filename="c", enable_version_counter=False, **when)
-    with pytest.raises(KilledError):
-        fit(zoo_path, DroppingHead(SMALL), [saved, Kill(killed_at)], epochs=3)
-    saved = ModelCheckpoint(tmp_path, filename="c", enable_version_counter=False, **when)
-    last = str(tmp_path / "c.ckpt")
-    resumed, again = fit(zoo_path, DroppingHead(SMALL), [saved], epochs=3, ckpt_path=last, seed=99)
-    assert again.global_step == trainer.global_step == 15
-    for name, value in whole.state_dict().items():
-        assert torch.equal(resumed.state_dict()[name], value), name
-    assert again.callback_metrics["val/loss"] == trainer.callback_metrics["val/loss"]
+    steps = assert_resumes(
+        lambda: DroppingHead(SMALL), lambda: data(zoo_path), tmp_path, when, killed_at, epochs=3
+    )
+    assert steps == 15
 
 
 def test_another_seed_gives_other_weights(zoo_path):

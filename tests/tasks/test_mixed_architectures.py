@@ -6,7 +6,7 @@ import lightning.pytorch as pl
 import pytest
 import tiny_zoo
 import torch
-from lightning.pytorch.callbacks import ModelCheckpoint
+from short_runs import QUIET, assert_resumes, train
 from torch import nn
 
 from wsl.augment import DropWeights, FlipSigns
@@ -17,13 +17,6 @@ from wsl.tasks import INRClassification, TaskError
 from wsl.zoo import Zoo
 
 SMALL = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)
-QUIET = {
-    "accelerator": "cpu",
-    "logger": False,
-    "enable_progress_bar": False,
-    "enable_model_summary": False,
-    "deterministic": True,
-}
 
 
 @pytest.fixture(scope="module")
@@ -45,31 +38,14 @@ class DroppingHead(INRClassification):
         return head
 
 
-class KilledError(Exception):
-    pass
-
-
-class Kill(pl.Callback):
-    def on_train_batch_start(self, trainer, *_):
-        if trainer.global_step >= 9:
-            raise KilledError
-
-
 def data(paths, **options):
     return ZooDataModule(
         paths, batch_size=16, augmentations=[FlipSigns(), DropWeights(0.05)], seed=3, **options
     )
 
 
-def fit(paths, task=None, callbacks=(), epochs=1, ckpt_path=None, seed=0):
-    checkpoints = any(isinstance(callback, ModelCheckpoint) for callback in callbacks)
-    trainer = pl.Trainer(
-        max_epochs=epochs, callbacks=list(callbacks), enable_checkpointing=checkpoints, **QUIET
-    )
-    task = task or INRClassification(SMALL)
-    torch.manual_seed(seed)
-    trainer.fit(task, datamodule=data(paths), ckpt_path=ckpt_path, weights_only=True if ckpt_path else None)
-    return task, trainer
+def fit(paths, task=None):
+    return train(task or INRClassification(SMALL), data(paths))
 
 
 @pytest.mark.filterwarnings("ignore:Checkpoint directory")
@@ -82,17 +58,10 @@ def fit(paths, task=None, callbacks=(), epochs=1, ckpt_path=None, seed=0):
     ids=["end of an epoch", "inside an epoch"],
 )
 def test_a_killed_run_resumes_to_the_same_weights(paths, tmp_path, when):
-    whole, trainer = fit(paths[:2], DroppingHead(SMALL), epochs=2)
-    saved = ModelCheckpoint(tmp_path, filename="c", enable_version_counter=False, **when)
-    with pytest.raises(KilledError):
-        fit(paths[:2], DroppingHead(SMALL), [saved, Kill()], epochs=2)
-    saved = ModelCheckpoint(tmp_path, filename="c", enable_version_counter=False, **when)
-    last = str(tmp_path / "c.ckpt")
-    resumed, again = fit(paths[:2], DroppingHead(SMALL), [saved], epochs=2, ckpt_path=last, seed=99)
-    assert again.global_step == trainer.global_step == 10
-    for name, value in whole.state_dict().items():
-        assert torch.equal(resumed.state_dict()[name], value), name
-    assert again.callback_metrics["val/loss"] == trainer.callback_metrics["val/loss"]
+    steps = assert_resumes(
+        lambda: DroppingHead(SMALL), lambda: data(paths[:2]), tmp_path, when, killed_at=9, epochs=2
+    )
+    assert steps == 10
 
 
 def test_checkpoints_load_safely_and_read_any_architecture(paths, tmp_path):
@@ -118,13 +87,7 @@ def test_checkpoints_load_safely_and_read_any_architecture(paths, tmp_path):
 
 def test_steps_are_the_same_in_the_dense_and_in_the_sparse_form(paths):
     tasks = [fit(paths)[0] for _ in range(2)]
-    batch = next(
-        batch
-        for batch in data(
-            paths,
-        ).train_dataloader()
-        if len(batch.weights) > 1
-    )
+    batch = next(batch for batch in data(paths).train_dataloader() if len(batch.weights) > 1)
     grads = []
     for task, dense_from in zip(tasks, (0, 1e9), strict=True):
         task.double().encoder.dense_from = dense_from
