@@ -9,12 +9,18 @@ from torch import Tensor, nn
 from wsl.encoders._any_spec import AnySpecEncoder
 from wsl.encoders._base import DeferredTensors, WeightFeatures
 from wsl.graph import GraphBlock
-from wsl.nn import PositionGains, ProbeFeatures, WeightReadout
-from wsl.nn._fast_embedding import FastEmbedding
-from wsl.nn._fast_messages import WeightedMessages, scalar_features
-from wsl.nn._fast_network import NetworkUpdate, kind_means
-from wsl.nn._fast_readout import BilinearReadout
-from wsl.nn._fast_run import LearnedRun
+from wsl.nn import (
+    BilinearReadout,
+    FastEmbedding,
+    LearnedRun,
+    NetworkUpdate,
+    PositionGains,
+    ProbeFeatures,
+    WeightedMessages,
+    WeightReadout,
+    kind_means,
+    scalar_features,
+)
 from wsl.spec import WeightSpec
 
 

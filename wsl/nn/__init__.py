@@ -9,6 +9,11 @@ from wsl.nn._dws_layer import DWSLayer
 from wsl.nn._edge_steps import EdgeStep, run_steps
 from wsl.nn._edge_update import update_edges, update_hyperedges
 from wsl.nn._embedding import GraphState, PositionGains, WeightEmbedding
+from wsl.nn._fast_embedding import FastEmbedding
+from wsl.nn._fast_messages import WeightedMessages, scalar_features
+from wsl.nn._fast_network import NetworkUpdate, kind_means
+from wsl.nn._fast_readout import BilinearReadout
+from wsl.nn._fast_run import LearnedRun
 from wsl.nn._fourier import GaussianFourierFeatures
 from wsl.nn._heads import EquivariantHead, InvariantHead
 from wsl.nn._index_encoding import index_encoding
@@ -46,6 +51,7 @@ __all__ = [
     "MLP",
     "OPERATORS",
     "AttentionPooling",
+    "BilinearReadout",
     "ChainLinear",
     "ChainState",
     "Connection",
@@ -53,14 +59,17 @@ __all__ = [
     "EdgeStep",
     "EdgeUpdate",
     "EquivariantHead",
+    "FastEmbedding",
     "GaussianFourierFeatures",
     "GeneratedProbes",
     "GraphState",
     "InducedAttention",
     "InvariantHead",
+    "LearnedRun",
     "MessagePassing",
     "MultiheadAttentionBlock",
     "NFNLayer",
+    "NetworkUpdate",
     "NeuronDescription",
     "Placement",
     "PooledHead",
@@ -85,6 +94,7 @@ __all__ = [
     "WeightDescription",
     "WeightEmbedding",
     "WeightReadout",
+    "WeightedMessages",
     "autocast_to",
     "autocast_type",
     "block_slots",
@@ -96,11 +106,13 @@ __all__ = [
     "flipping_connections",
     "fold_edges",
     "index_encoding",
+    "kind_means",
     "neuron_features",
     "normalise_channels",
     "operator_features",
     "pool_to_ends",
     "run_steps",
+    "scalar_features",
     "sign_characters",
     "token_table",
     "update_edges",
