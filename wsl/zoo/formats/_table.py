@@ -52,6 +52,15 @@ def _lines(stream: Any, path: Path) -> Iterator[str]:
 
 def typed_number(text: str, kind: type, what: str) -> Any:
     """A cell as ``int`` (``16.0`` is 16), ``float`` (empty is NaN) or ``str``; raises ZooError."""
+    try:
+        return parse_cell(text, kind)
+    except ValueError as err:
+        expected = "an integer" if kind is int else "a number"
+        raise ZooError(f"{what} is {shown(text)}, expected {expected}.") from err
+
+
+def parse_cell(text: str, kind: type) -> Any:
+    """:func:`typed_number` for millions of cells; raises ValueError without a message."""
     if kind is str:
         return text
     if kind is float and (not text or _FLOAT.fullmatch(text.lower())):
@@ -59,7 +68,7 @@ def typed_number(text: str, kind: type, what: str) -> Any:
     whole = text.removesuffix(".0") if kind is int else ""
     if _INTEGER.fullmatch(whole) and -(2**63) <= int(whole) < 2**63:
         return int(whole)
-    raise ZooError(f"{what} is {shown(text)}, expected {'an integer' if kind is int else 'a number'}.")
+    raise ValueError
 
 
 def read_table(path: Path) -> tuple[dict[str, type], list[dict[str, Any]]]:

@@ -27,7 +27,7 @@ from wsl.zoo.formats._export import Columns, check_forward, stored_networks
 from wsl.zoo.formats._files import find_folder
 from wsl.zoo.formats._npy import NpyMatrix, write_header
 from wsl.zoo.formats._protocol import ImportOptions, Rows, Source, ZooFormat
-from wsl.zoo.formats._table import csv_rows, typed_number
+from wsl.zoo.formats._table import csv_rows, parse_cell, typed_number
 
 _METRICS: dict[str, type] = {
     "config.activation": str, "config.b_init": str, "config.dataset": str, "config.dnn_architecture": str,
@@ -121,14 +121,18 @@ def _metrics(path: Path, rows: int) -> dict[str, np.ndarray]:
     if header != list(_METRICS):
         raise ZooError(f"{path} has the columns {', '.join(header)[:300]}, expected {', '.join(_METRICS)}.")
     texts: dict[str, str] = {}
+    kinds = list(_METRICS.values())
     values: list[Any] = [[] for _ in _METRICS]
     number = 0
     for number, record in enumerate(records, 1):
         if len(record) != len(header):
             raise ZooError(f"{path}: row {number} has {len(record)} cells, and the header {len(header)}.")
-        for column, cell, (name, kind) in zip(values, record, _METRICS.items(), strict=True):
-            value = typed_number(cell, kind, f"{path}: {name} of row {number}")
-            column.append(texts.setdefault(value, value) if kind is str else value)
+        try:
+            for column, cell, kind in zip(values, record, kinds, strict=True):
+                column.append(texts.setdefault(cell, cell) if kind is str else parse_cell(cell, kind))
+        except ValueError:
+            for cell, (name, kind) in zip(record, _METRICS.items(), strict=True):
+                typed_number(cell, kind, f"{path}: {name} of row {number}")
     if number != rows:
         raise ZooError(f"{path} has {number} rows, and weights.npy has {rows}.")
     types: dict[type, Any] = {int: np.int64, float: np.float64, str: np.str_}
