@@ -62,6 +62,24 @@ def test_gradients_of_gradients() -> None:
     assert torch.autograd.gradgradcheck(fast, inputs)
 
 
+def test_gradients_of_gradients_where_one_input_comes_from_another() -> None:
+    matrix, weight, _, _, *norm = arguments(batch=2)
+
+    def made(*given: Tensor) -> tuple[Tensor, ...]:
+        matrix, weight, *norm = given
+        features = matrix @ weight
+        return fast(matrix, weight, features.mean(2), features.sin().mean(1), *norm)
+
+    given = [matrix, weight, *norm]
+    found = [
+        torch.autograd.grad(sum(x.cos().sum() for x in made(*given)), given, create_graph=create)
+        for create in (False, True)
+    ]
+    for a, b in zip(*found, strict=True):
+        assert (a - b).abs().max() < 1e-12
+    assert torch.autograd.gradgradcheck(made, given)
+
+
 def test_constant_inputs_and_empty_batches() -> None:
     matrix, *rest = arguments()
     out = fast(matrix.detach(), *rest)

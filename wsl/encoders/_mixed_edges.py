@@ -111,13 +111,9 @@ class _Exchange(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *inputs, new = ctx.saved_tensors
-        edges, matrix, contents, term_t, value_t, term_s, value_s = inputs
+        edges, matrix, contents, _, value_t, _, value_s = inputs
         if torch.is_grad_enabled():  # the gradients will be differentiated, so nothing may be in place
-            needed = [x for x, wanted in zip(inputs, ctx.needs_input_grad, strict=False) if wanted]
-            target, source = Slots(term_t, value_t), Slots(term_s, value_s)
-            outputs = _plainly(edges, matrix, contents, target, source, ctx.lists)
-            again = iter(torch.autograd.grad(outputs, needed, grads, create_graph=True))
-            return (*(next(again) if wanted else None for wanted in ctx.needs_input_grad[:-1]), None)
+            return *_differentiate(inputs, ctx.lists, grads), None
         grad_new, state_t, state_s, sent_t, sent_s = grads
         grad_edges = torch.empty_like(edges) if ctx.needs_input_grad[0] else None
         grad_contents = torch.empty_like(contents) if ctx.needs_input_grad[2] else None
@@ -151,6 +147,22 @@ class _Exchange(torch.autograd.Function):
             grad_value_s,
             None,
         )
+
+
+def _differentiate(
+    inputs: list[Tensor], lists: EdgeLists, grads: tuple[Tensor, ...]
+) -> tuple[Tensor | None, ...]:
+    """Gradients of :func:`_plainly` that can be differentiated again."""
+    # Views: where one tensor was made from another, its gradient must not pass through to that one.
+    inputs = [x.view_as(x) for x in inputs]
+    edges, matrix, contents, term_t, value_t, term_s, value_s = inputs
+    outputs = _plainly(edges, matrix, contents, Slots(term_t, value_t), Slots(term_s, value_s), lists)
+    used, wanted = zip(
+        *(pair for pair in zip(outputs, grads, strict=True) if pair[0].requires_grad), strict=True
+    )
+    needed = [x for x in inputs if x.requires_grad]
+    found = iter(torch.autograd.grad(used, needed, wanted, create_graph=True, allow_unused=True))
+    return tuple(next(found) if x.requires_grad else None for x in inputs)
 
 
 def _chunks(edges: Tensor) -> list[slice]:

@@ -131,6 +131,8 @@ class _MatrixUpdate(torch.autograd.Function):
 
 def _differentiate(given: list[Tensor], grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
     """Gradients of :func:`_plainly` that can be differentiated again."""
+    # Views: where one tensor was made from another, its gradient must not pass through to that one.
+    given = [tensor.view_as(tensor) for tensor in given]
     needed = [tensor for tensor in given if tensor.requires_grad]
     outputs = zip(_plainly(*given), grads, strict=True)
     used, wanted = zip(*((out, grad) for out, grad in outputs if grad is not None), strict=True)
