@@ -326,3 +326,13 @@ def test_unusual_tensor_names_survive(name):
     spec = WeightSpec([axis], {name: tensor}, [Scaling("h1", "sign", ((name, -1),))])
     assert WeightSpec.parse(str(spec)) == spec
     assert WeightSpec.from_json(spec.to_json()) == spec
+
+
+def test_order_tells_specifications_apart() -> None:
+    """Statistics, heads and flat vectors are numbered in the order of tensors and axes."""
+    spec = WeightSpec.parse("axes  x: 2 input   h: 3 hidden   y: 2 output\na  h x\nb  y h")
+    tensors = WeightSpec(spec.axes, dict([*spec.tensors.items()][::-1]))
+    axes = WeightSpec([*spec.axes.values()][::-1], spec.tensors)
+    assert len({spec, tensors, axes}) == 3
+    assert spec == WeightSpec(spec.axes, spec.tensors) == WeightSpec.from_json(spec.to_json())
+    assert spec != str(spec)

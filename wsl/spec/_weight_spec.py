@@ -158,6 +158,15 @@ class WeightSpec:
     def _hash(self) -> int:
         return hash(tuple(getattr(self, name) for name in _FIELDS))
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are equal, axes and tensors also in order: statistics and heads count on it."""
+        if not isinstance(other, WeightSpec):
+            return NotImplemented
+        return self is other or all(
+            list(mine.items()) == list(theirs.items()) if isinstance(mine, Mapping) else mine == theirs
+            for mine, theirs in ((getattr(self, name), getattr(other, name)) for name in _FIELDS)
+        )
+
     def __hash__(self) -> int:
         return self._hash
 
