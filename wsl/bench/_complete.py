@@ -14,6 +14,7 @@ from wsl.bench._config import overlay
 from wsl.bench._errors import BenchError
 from wsl.bench._run import RESULT, Run
 from wsl.report import learning_curves
+from wsl.zoo import Zoo
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ def complete_run(run: Run, train: Train, measure: Measure, memory: float) -> dic
         The run's figures, as in its ``result.json``.
 
     Raises:
-        BenchError: the code is not that of the request.
+        BenchError: the code or the zoo is not that of the request.
     """
     if (found := run.result()) is not None:
         return found
@@ -43,6 +44,11 @@ def complete_run(run: Run, train: Train, measure: Measure, memory: float) -> dic
         raise BenchError(
             f"the code is {code}, but the bench began with {run.key['code']}. Start the bench again, or run "
             "it from a copy of the checkout that does not change."
+        )
+    if (zoo := Zoo.open(run.zoo).fingerprint) != run.key["zoo"]:
+        raise BenchError(
+            f"{run.zoo} has fingerprint {zoo}, but the bench began with {run.key['zoo']}. Put that zoo back, "
+            "or start the bench again."
         )
     length = _length(run, measure, memory)
     config = run.folder / CONFIG
