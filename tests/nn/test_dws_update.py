@@ -57,6 +57,15 @@ def test_unused_outputs_have_no_gradient(used: tuple[int, ...]) -> None:
         assert (a - b).abs().max() < 1e-12
 
 
+def test_gradients_in_another_order_of_memory() -> None:
+    inputs, weight = arguments(), torch.randn(5, 4, 3, 6, dtype=torch.float64)
+    grads = [
+        torch.autograd.grad(update(*inputs)[0].transpose(1, 2), inputs, weight) for update in (fast, plain)
+    ]
+    for a, b in zip(*grads, strict=True):
+        assert (a - b).abs().max() < 1e-12
+
+
 def test_gradients_of_gradients() -> None:
     inputs = arguments(batch=2)
     assert torch.autograd.gradgradcheck(fast, inputs)

@@ -98,7 +98,9 @@ class _MatrixUpdate(torch.autograd.Function):
         grad_term0, grad_term1 = torch.empty_like(term0), torch.empty_like(term1)
         groups = len(mean) // max(1, len(before))
         for rows in rows_in_cache(before):
-            grad = torch.zeros_like(new[rows]) if grads[0] is None else grads[0][rows].clone()
+            grad = torch.zeros_like(new[rows])
+            if grads[0] is not None:  # in whatever order of memory
+                grad += grads[0][rows]
             is_top = torch.empty_like(grad)
             for dim, top, grad_top in ((2, top0, grads[1]), (1, top1, grads[2])):
                 if grad_top is not None:
