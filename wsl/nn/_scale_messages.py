@@ -1,18 +1,14 @@
 """Message passing that commutes with the sign flips of neurons, on canonical weights."""
 
-import math
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from wsl.graph import GraphLayout
 from wsl.nn._characters import Message, sign_characters
-from wsl.nn._chunked import chunked
 from wsl.nn._connections import Connection, connections
 from wsl.nn._message_passing import Sent, average_messages
 from wsl.nn._scale_embedding import flipping_nodes
+from wsl.nn._scale_step import ScaleRoutes, scale_step
 
 Edges = dict[str | int, Tensor]
 
@@ -105,39 +101,30 @@ class ScaleMessagePassing(nn.Module):
         even: Sent = {}
         new = {}
         for connection, kinds, flips in flipping_connections(layout):
-            routes = tuple(
+            received = tuple(
                 kind if terminal.end.target or self.ways > 1 else None
                 for terminal, kind in zip(connection.terminals, kinds, strict=True)
             )
             ends = [
                 t.gather(terms[t.end.target][:, layout.slices[t.end.nodes]]) for t in connection.terminals
             ]
-
-            def step(
-                batched: Sequence[Tensor],
-                parameters: Sequence[Tensor],
-                connection: Connection = connection,
-                routes: Sequence[Message | None] = routes,
-                flips: bool = flips,
-            ) -> tuple[Tensor, ...]:
-                return _step(connection, routes, flips, batched, parameters)
-
-            new[connection.key], *found = chunked(
-                step, [edges[connection.key], *ends], shared, self.checkpoint
+            routes = ScaleRoutes(connection, flips, received)
+            new[connection.key], *found = scale_step(
+                routes, [edges[connection.key], *ends], shared, self.checkpoint
             )
             messages = iter(found)
-            for terminal, route in zip(connection.terminals, routes, strict=True):
+            for terminal, route in zip(connection.terminals, received, strict=True):
                 at = (terminal.end.nodes, terminal.end.target)
                 if route is not None:
                     even.setdefault(at, []).append(terminal.scatter(next(messages)))
                     if route != "nothing":
                         odd.setdefault(at, []).append(terminal.scatter(next(messages)))
         sides = (True, False)[: self.ways]
-        received = [
+        pooled = [
             torch.cat([average_messages(layout, sent, side, nodes) for side in sides], dim=-1)
             for sent in (odd, even)
         ]
-        return new, received[0], received[1]
+        return new, pooled[0], pooled[1]
 
 
 def absolute(states: Tensor, flips: Tensor) -> Tensor:
@@ -171,54 +158,3 @@ def end_terms(invariants: Tensor, values: Tensor) -> dict[bool, Tensor]:
     target, source = invariants.chunk(2, dim=-1)
     forward, backward = values.tensor_split([target.shape[-1]], dim=-1)
     return {True: torch.cat([target, backward], dim=-1), False: torch.cat([source, forward], dim=-1)}
-
-
-def edge_invariants(connection: Connection, flips: bool, odd: Tensor, ends: Sequence[Tensor]) -> Tensor:
-    """``relu(t_i + s_j + |z_ij|)``, with the mean of the terms over all uses.
-
-    Args:
-        connection: the edges.
-        flips: whether they change sign.
-        odd: ``z``, ``(B, *sizes, C)``.
-        ends: for each terminal, ``(B, *terminal.shape, C)``.
-    """
-    total = odd.abs() if flips else odd
-    for end in ends:
-        total = total + (end if len(connection.uses) == 1 else end / len(connection.uses))
-    return total.relu()
-
-
-def _step(
-    connection: Connection,
-    routes: Sequence[Message | None],
-    flips: bool,
-    batched: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-) -> tuple[Tensor, ...]:
-    edges, *ends = batched
-    weight, gate_weight, gate_bias = parameters
-    channels = edges.shape[-1]
-    odd = linear(edges, weight)
-    terms, values = (
-        zip(*(end.tensor_split([channels], dim=-1) for end in ends), strict=True) if ends else ((), ())
-    )
-    known = edge_invariants(connection, flips, odd[..., :channels], terms)
-    gates = linear(known, gate_weight, gate_bias)
-    parts = odd[..., channels:]
-    outputs = [torch.addcmul(edges, parts[..., :channels], gates[..., :channels])]
-    carried = parts * gates[..., channels:]
-    number = 0
-    for use in connection.uses:
-        for side, terminal in enumerate(use):
-            route = routes[number + side]
-            if route is None:
-                continue
-            outputs.append(known.mean(terminal.others) if terminal.others else known)
-            if route != "nothing":
-                message = carried[..., :channels] if terminal.end.target else carried[..., channels:]
-                if route == "product" and len(use) == 2:
-                    message = message * values[number + 1 - side]
-                count = math.prod(connection.sizes) / math.prod(terminal.shape)
-                outputs.append(message.sum(terminal.others) / count**0.5 if terminal.others else message)
-        number += len(use)
-    return tuple(outputs)
