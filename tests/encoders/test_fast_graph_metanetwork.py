@@ -50,7 +50,7 @@ class TestFastGraphMetanetwork(EncoderSuite):
             assert (largest_difference(encoder(moved), plain) < 1e-9) == (runs == 0)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(spec=random_topologies())
 def test_any_topology(spec: WeightSpec) -> None:
     torch.manual_seed(0)
