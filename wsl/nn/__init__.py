@@ -36,10 +36,10 @@ from wsl.nn._scale_head import ScaleEquivariantHead
 from wsl.nn._scale_messages import (
     ScaleInvariants,
     ScaleMessagePassing,
-    edge_invariants,
     end_terms,
     flipping_connections,
 )
+from wsl.nn._scale_step import edge_invariants
 from wsl.nn._set_attention import AttentionPooling, InducedAttention, MultiheadAttentionBlock
 from wsl.nn._tokens import TokenEmbedding, block_slots, token_table
 from wsl.nn._universal import UniversalLinear
