@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+from array import array
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -122,7 +123,7 @@ def _metrics(path: Path, rows: int) -> dict[str, np.ndarray]:
         raise ZooError(f"{path} has the columns {', '.join(header)[:300]}, expected {', '.join(_METRICS)}.")
     texts: dict[str, str] = {}
     kinds = list(_METRICS.values())
-    values: list[Any] = [[] for _ in _METRICS]
+    values: list[Any] = [[] if kind is str else array("q" if kind is int else "d") for kind in kinds]
     number = 0
     for number, record in enumerate(records, 1):
         if len(record) != len(header):
@@ -135,14 +136,12 @@ def _metrics(path: Path, rows: int) -> dict[str, np.ndarray]:
                 typed_number(cell, kind, f"{path}: {name} of row {number}")
     if number != rows:
         raise ZooError(f"{path} has {number} rows, and weights.npy has {rows}.")
-    types: dict[type, Any] = {int: np.int64, float: np.float64, str: np.str_}
+    # Text stays in lists of shared strings: arrays of text are as wide as the longest everywhere.
     columns = {
-        name.removeprefix("config."): np.array(column, dtype=types[kind])
+        name.removeprefix("config."): np.array(column, dtype=object if kind is str else None)
         for column, (name, kind) in zip(values, _METRICS.items(), strict=True)
     }
-    return columns | {
-        "model": np.array([_model(text) for text in columns["modeldir"].tolist()], dtype=np.str_)
-    }
+    return columns | {"model": np.array([_model(text) for text in columns["modeldir"]], dtype=object)}
 
 
 def _model(modeldir: str) -> str:
