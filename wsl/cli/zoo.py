@@ -19,6 +19,7 @@ from wsl.zoo import (
     verify_zoo,
     zoo_info,
 )
+from wsl.zoo.classifiers import build_classifier_zoo
 from wsl.zoo.inr import build_inr_zoo
 
 
@@ -59,6 +60,17 @@ def _build(parser: ArgumentParser, options: Namespace) -> None:
     given = parser.instantiate(options)
     given.pop("config", None)
     _say_made(build_inr_zoo(**vars(given)))
+
+
+def _build_classifiers_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("-c", "--config", action="config", help="YAML file with any of the options below.")
+    parser.add_function_arguments(build_classifier_zoo)
+
+
+def _build_classifiers(parser: ArgumentParser, options: Namespace) -> None:
+    given = parser.instantiate(options)
+    given.pop("config", None)
+    _say_made(build_classifier_zoo(**vars(given)))
 
 
 def _file_argument(parser: ArgumentParser) -> None:
@@ -195,6 +207,11 @@ def _say_made(zoo: Zoo, more: str = "") -> None:
 
 COMMANDS = {
     "build": Command("fit a network to each image and store them", _build_arguments, _build),
+    "build-classifiers": Command(
+        "train classifiers on labelled images and store their checkpoints",
+        _build_classifiers_arguments,
+        _build_classifiers,
+    ),
     "info": Command("print what a zoo holds", _file_argument, _info),
     "verify": Command("check every network against its hash", _file_argument, _verify),
     "cat": Command("print rows with their metadata as JSON lines or CSV", _cat_arguments, _cat),

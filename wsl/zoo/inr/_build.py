@@ -1,9 +1,8 @@
 """Builds a zoo of INRs: one network, or several independent ones, for every image of a source."""
 
 import os
-from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Mapping
+from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass
 from threading import Event
 from typing import Any
@@ -21,6 +20,7 @@ from wsl.zoo._layout import Architecture
 from wsl.zoo._shards import even_shards
 from wsl.zoo._splits import check_splits, split_by_model
 from wsl.zoo._store import Zoo
+from wsl.zoo._workers import Made, write_pending
 from wsl.zoo.inr._architecture import InrArchitecture, SirenConfig
 from wsl.zoo.inr._fit import fit_networks
 from wsl.zoo.inr._images import ImageSet, ImageSource
@@ -98,8 +98,6 @@ def build_inr_zoo(
             f"views is {views} with shared_initialisation {shared_initialisation}; expected at least 1, and "
             "just 1 for shared initial weights, from which all views would come out the same."
         )
-    if workers is not None and workers < 1:
-        raise ZooError(f"workers is {workers}, expected at least 1.")
     if seed < 0:
         raise ZooError(f"seed is {seed}, expected 0 or more.")
     images = source.load().first(limit)
@@ -116,33 +114,14 @@ def build_inr_zoo(
         provenance=_provenance(plan, source, views),
         dtype=dtype,
     ) as build:
-        _fit_pending(build, plan, list(spec.tensors), len(groups), workers, progress)
+        missing = sum(len(build.rows_of(shard)) for shard in build.pending)
+        with FitProgress(len(groups), len(groups) - missing, shown=progress) as bar:
+
+            def make(shard: int, stop: Event) -> Made:
+                return _fit_rows(plan, list(spec.tensors), build.rows_of(shard), bar, stop)
+
+            write_pending(build, make, workers)
         return build.pack(parts)
-
-
-def _fit_pending(
-    build: ShardedBuild, plan: _Plan, names: list[str], total: int, workers: int | None, progress: bool
-) -> None:
-    """Fit the shards that are missing, several at once; write each as soon as it is done."""
-    pending = build.pending
-    if not pending:
-        return
-    missing = sum(len(build.rows_of(shard)) for shard in pending)
-    threads = min(workers or _usable_cores(), len(pending))
-    queue = iter(pending)
-    running: dict[Future[tuple[dict[str, Tensor], dict[str, Any]]], int] = {}
-    stop = Event()
-    with FitProgress(total, total - missing, shown=progress) as bar, _fitting_threads(threads, stop) as pool:
-        while True:
-            for shard in queue:
-                running[pool.submit(_fit_rows, plan, names, build.rows_of(shard), bar, stop)] = shard
-                if len(running) > threads:  # one more than can run, so that no thread waits for a write
-                    break
-            if not running:
-                return
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                build.write(running.pop(future), *future.result())
 
 
 def _fit_rows(
@@ -193,26 +172,3 @@ def _provenance(plan: _Plan, source: ImageSource, views: int) -> dict[str, Any]:
         "initialisation": "shared" if plan.shared_initialisation else "independent",
         "seed": plan.seed,
     }
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # Linux; it knows the cores that a container grants
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-@contextmanager
-def _fitting_threads(threads: int, stop: Event) -> Iterator[ThreadPoolExecutor]:
-    """A pool whose threads each run torch on one core: shards side by side scale, small operators do not.
-
-    Sets ``stop`` on leaving, so that an interrupted build does not wait for whole shards.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="fit")
-    try:
-        yield pool
-    finally:
-        stop.set()
-        pool.shutdown(wait=True, cancel_futures=True)
-        torch.set_num_threads(before)

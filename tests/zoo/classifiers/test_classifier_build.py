@@ -1,0 +1,227 @@
+"""Building zoos of classifiers: columns, populations, resuming, workers, divergence, configuration files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from jsonargparse import ArgumentParser
+
+from wsl.cli import main
+from wsl.zoo import ShardedBuild, ZooError, verify_zoo
+from wsl.zoo.classifiers import Range, SmallCnns, TrainingRecipe, build_classifier_zoo
+from wsl.zoo.inr import ArrayImages, DigitsImages
+
+CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "zoo").glob("*cnn*.yaml"))
+RECIPE = TrainingRecipe(
+    learning_rate=Range(1e-3, 1e-1, log=True),
+    weight_decay=Range(1e-6, 1e-3, log=True),
+    dropout=[0.0, 0.2],
+    optimizer=["sgd", "momentum", "adam", "rmsprop"],
+    initialisation=["default", "orthogonal"],
+    initial_scale=Range(0.5, 2.0),
+    train_fraction=Range(0.05, 1.0, log=True),
+    label_noise=[0.0, 0.5],
+    batch_size=[16, 32],
+    epochs=[1, 3],
+    checkpoints=[0, 1],
+)
+NETS = SmallCnns(channels=(4, 5), activation=["relu", "tanh"])
+
+
+def build(out, **changes):
+    given = {"source": DigitsImages(), "networks": 12, "architecture": NETS, "recipe": RECIPE}
+    return build_classifier_zoo(out, **{**given, "limit": 150, "progress": False, **changes})
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("zoo") / "z.h5")
+
+
+def test_rows_are_checkpoints_with_all_that_was_drawn(zoo):
+    columns = zoo.metadata
+    assert set(columns) == {
+        "model", "step", "updates", "activation", "learning_rate", "weight_decay", "dropout", "optimizer",
+        "initialisation", "initial_scale", "train_fraction", "label_noise", "batch_size", "epochs",
+        "train_images", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "diverged",
+    }  # fmt: skip
+    assert set(columns["model"]) == set(range(12))
+    for model in range(12):
+        rows = columns["model"] == model
+        epochs = columns["epochs"][rows][0]
+        assert columns["step"][rows].tolist() == sorted({0, 1, int(epochs)})
+        images, batch = columns["train_images"][rows][0], columns["batch_size"][rows][0]
+        assert columns["updates"][rows][-1] == np.ceil(epochs * images / batch)
+        assert images == max(1, round(columns["train_fraction"][rows][0] * 120))
+    for name, drawn in (("optimizer", 4), ("initialisation", 2), ("batch_size", 2), ("learning_rate", 12)):
+        assert len(set(columns[name])) == drawn
+    assert set(zoo.architectures) == {"cnn-relu", "cnn-tanh"}
+    assert [name.removeprefix("cnn-") for name in zoo.architecture_of()] == columns["activation"].tolist()
+    assert verify_zoo(zoo.path).ok
+
+
+def test_stored_networks_have_the_stored_accuracy(zoo):
+    images = DigitsImages().load().first(150)
+    tested = np.random.default_rng(0).permutation(150)[:30]
+    pixels, labels = images.signals(tested) * 2 - 1, images.labels[tested]
+    for architecture in zoo.architectures.values():
+        module = architecture.forward.build()
+        for place in range(0, len(architecture), 4):
+            weights = {name: tensor[0] for name, tensor in architecture.weights([place]).items()}
+            with torch.no_grad():
+                outputs = torch.func.functional_call(module, weights, pixels)
+            right = (outputs.argmax(1).numpy() == labels).mean()
+            assert architecture.metadata["test_accuracy"][place] == pytest.approx(right, abs=1.5 / 30)
+
+
+def test_models_do_not_straddle_splits(zoo):
+    models = [set(zoo.metadata["model"][zoo.split(name)]) for name in ("train", "val", "test")]
+    assert sum(map(len, models)) == len(set.union(*models)) == 12
+
+
+def test_networks_learn(tmp_path):
+    recipe = TrainingRecipe(learning_rate=0.01, epochs=3, checkpoints=[0], batch_size=16)
+    nets = SmallCnns((16, 32), "relu", stride=1)
+    zoo = build(tmp_path / "z.h5", networks=10, recipe=recipe, limit=None, evaluated=200, architecture=nets)
+    accuracy, step = zoo.metadata["test_accuracy"], zoo.metadata["step"]
+    assert (accuracy[step == 0] < 0.35).all()
+    assert (accuracy[step == 3] > 0.75).all()
+    assert np.median(accuracy[step == 3]) > 0.85
+
+
+def test_workers_and_interruptions_do_not_change_the_file(zoo, tmp_path, monkeypatch):
+    again = build(tmp_path / "w.h5", workers=3)
+    assert again.path.read_bytes() == zoo.path.read_bytes()
+    write, stored = ShardedBuild.write, []
+
+    def interrupted(self, shard, weights, metadata):
+        if len(stored) == 3:
+            raise KeyboardInterrupt
+        write(self, shard, weights, metadata)
+        stored.append(shard)
+
+    monkeypatch.setattr(ShardedBuild, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / "z.h5")
+
+    def counted(self, shard, weights, metadata):
+        assert shard not in stored, "trained twice"
+        write(self, shard, weights, metadata)
+
+    monkeypatch.setattr(ShardedBuild, "write", counted)
+    assert build(tmp_path / "z.h5").path.read_bytes() == zoo.path.read_bytes()
+
+
+def test_a_network_does_not_depend_on_how_many_there_are(zoo, tmp_path):
+    few = build(tmp_path / "z.h5", networks=10)
+    for column in ("learning_rate", "optimizer", "train_images", "label_noise"):
+        for model in range(10):
+            values = [z.metadata[column][z.metadata["model"] == model][0] for z in (few, zoo)]
+            assert values[0] == values[1]
+    other = build(tmp_path / "y.h5", networks=10, seed=1)
+    assert not set(other.metadata["learning_rate"]) & set(few.metadata["learning_rate"])
+
+
+def test_diverged_networks_are_kept_and_flagged(tmp_path):
+    recipe = TrainingRecipe(learning_rate=[1e-3, 1e30], optimizer="sgd", epochs=2, checkpoints=[0])
+    zoo = build(tmp_path / "z.h5", networks=10, recipe=recipe, architecture=SmallCnns((4, 5), "none"))
+    diverged = (zoo.metadata["learning_rate"] > 1) & (zoo.metadata["step"] == 2)
+    assert len(zoo) == 20
+    assert 0 < diverged.sum() < 10
+    assert (zoo.metadata["diverged"] == diverged).all()
+    assert (zoo.metadata["test_accuracy"][diverged] == 0).all()
+    assert np.isfinite(zoo.metadata["test_loss"][~diverged]).all()
+
+
+def test_a_test_source_and_few_evaluated_images(tmp_path):
+    images = DigitsImages().load()
+    for name, part in (("train", slice(0, 200)), ("test", slice(200, 260))):
+        np.savez(tmp_path / f"{name}.npz", images=images.pixels[part], labels=images.labels[part])
+    sources = {
+        "source": ArrayImages(tmp_path / "train.npz"),
+        "test_source": ArrayImages(tmp_path / "test.npz"),
+    }
+    zoo = build(tmp_path / "z.h5", networks=10, evaluated=10, **sources)
+    assert np.allclose(zoo.metadata["test_accuracy"] * 10 % 1, 0)
+    assert zoo.provenance["test_source"]["images"] == 60
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"networks": 0}, "networks is 0"),
+        ({"seed": -1}, "seed -1"),
+        ({"evaluated": 0}, "evaluated 0"),
+        ({"workers": 0}, "workers"),
+        ({"limit": 1}, "too few"),
+        ({"architecture": SmallCnns((4, 4, 4))}, "8 x 8 pixels are too small"),
+        ({"splits": {"train": 0.5}}, "sum to 1"),
+        ({"networks": 3}, "3 groups are too few"),
+    ],
+)
+def test_unusable_arguments_write_nothing(tmp_path, changes, said):
+    with pytest.raises(ZooError, match=said):
+        build(tmp_path / "z.h5", **changes)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"learning_rate": 0.0},
+        {"dropout": Range(0, 1)},
+        {"optimizer": "newton"},
+        {"initialisation": []},
+        {"train_fraction": [0.5, 1.5]},
+        {"batch_size": 0},
+        {"checkpoints": [-1]},
+    ],
+)
+def test_unusable_recipes_are_refused(arguments):
+    with pytest.raises(ZooError, match=next(iter(arguments))):
+        TrainingRecipe(**arguments)
+
+
+@pytest.mark.parametrize(("low", "high", "log"), [(1, 0, False), (0, 1, True), (float("nan"), 1, False)])
+def test_unusable_ranges_are_refused(low, high, log):
+    with pytest.raises(ZooError, match="range"):
+        Range(low, high, log)
+
+
+def test_ranges():
+    generator = np.random.default_rng(0)
+    drawn = np.log10([Range(1e-4, 1e-1, log=True).draw(generator) for _ in range(2000)])
+    assert -4 <= drawn.min() < -3.9 and -1.1 < drawn.max() <= -1
+    assert drawn.mean() == pytest.approx(-2.5, abs=0.07)
+
+
+def test_images_without_labels_are_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((50, 8, 8), np.uint8))
+    with pytest.raises(ZooError, match="have no labels"):
+        build(tmp_path / "z.h5", source=ArrayImages(tmp_path / "a.npy"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_configuration_files_hold_the_builder_s_arguments(path):
+    parser = ArgumentParser()
+    parser.add_function_arguments(build_classifier_zoo, skip={"out"})
+    arguments = parser.instantiate(parser.parse_object(yaml.safe_load(path.read_text())))
+    assert isinstance(arguments.recipe, TrainingRecipe)
+    assert arguments.recipe.learning_rate == Range(1e-4, 1e-1, log=True)
+    assert arguments.networks == 1000
+    assert len(arguments.recipe.stored_epochs(10)) == 5
+
+
+def test_the_command_builds(tmp_path, capsys):
+    config = yaml.safe_load(next(path for path in CONFIGS if "small" in path.name).read_text())
+    config |= {"source": {"class_path": "wsl.zoo.inr.DigitsImages"}, "test_source": None, "networks": 12}
+    config |= {"limit": 100, "evaluated": 20}
+    config["architecture"]["init_args"]["channels"] = [16, 16]
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
+    out = str(tmp_path / "z.h5")
+    assert main(["zoo", "build-classifiers", "--config", str(tmp_path / "c.yaml"), "--out", out]) == 0
+    captured = capsys.readouterr()
+    assert "60 networks" in captured.out
+    assert "12/12 networks" in captured.err

@@ -1,0 +1,70 @@
+"""Layers of M stacked networks: feature maps ``(B, M * C, H, W)`` with channels last in memory."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from wsl.zoo.classifiers._dropout import StackedDropout
+
+_aten = torch.ops.aten
+
+
+class Activation(NamedTuple):
+    """One of :data:`wsl.models.ACTIVATIONS` with its derivative."""
+
+    apply: Callable[[Tensor], Tensor]
+    """May overwrite its argument where ``pull`` does not read that."""
+    pull: Callable[[Tensor, Tensor, Tensor], Tensor]
+    """Gradients of outputs, inputs and outputs of ``apply`` -> gradients of inputs."""
+
+
+ACTIVATIONS = {
+    "elu": Activation(F.elu, lambda g, x, y: _aten.elu_backward(g, 1, 1, 1, True, y)),
+    "gelu": Activation(F.gelu, lambda g, x, y: _aten.gelu_backward(g, x)),
+    "leaky_relu": Activation(F.leaky_relu, lambda g, x, y: _aten.leaky_relu_backward(g, y, 0.01, True)),
+    "none": Activation(lambda x: x, lambda g, x, y: g),
+    "relu": Activation(torch.relu_, lambda g, x, y: _aten.threshold_backward(g, y, 0)),
+    "sigmoid": Activation(torch.sigmoid_, lambda g, x, y: _aten.sigmoid_backward(g, y)),
+    "silu": Activation(F.silu, lambda g, x, y: _aten.silu_backward(g, x)),
+    "tanh": Activation(torch.tanh_, lambda g, x, y: _aten.tanh_backward(g, y)),
+}
+
+
+def stacked_kernel(weight: Tensor) -> Tensor:
+    """``(M, O, C, kh, kw)`` as the kernel of a grouped convolution."""
+    return weight.flatten(0, 1).contiguous(memory_format=torch.channels_last)
+
+
+def stacked_conv(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int = 0) -> Tensor:
+    """Convolutions: ``(B, M * C, H, W)``, ``(M, O, C, kh, kw)``, ``(M, O)`` to ``(B, M * O, h, w)``."""
+    return F.conv2d(x, stacked_kernel(weight), bias.flatten(), stride, padding, groups=len(weight))
+
+
+def stacked_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """``(M, B, I)``, ``(M, O, I)`` and ``(M, O)`` to ``(M, B, O)``."""
+    return torch.baddbmm(bias[:, None], x, weight.mT)
+
+
+def pixel_mean(x: Tensor, networks: int) -> Tensor:
+    """``(B, M * C, H, W)`` to the mean over pixels ``(M, B, C)``."""
+    B, C, H, W = x.shape
+    means = x.permute(0, 2, 3, 1).reshape(B, H * W, C).mean(1)
+    return means.unflatten(1, (networks, C // networks)).transpose(0, 1)
+
+
+def pull_pixel_mean(gradient: Tensor, size: Sequence[int]) -> Tensor:
+    """From the gradient of :func:`pixel_mean`, ``(M, B, C)``, to that of its argument, channels last."""
+    flat = gradient.transpose(0, 1).flatten(1).div(size[0] * size[1])
+    return flat[:, None, None].expand(-1, *size, -1).contiguous().permute(0, 3, 1, 2)
+
+
+def drop(x: Tensor, networks: int, dropout: StackedDropout | None) -> Tensor:
+    """Dropout of ``(B, M * C, H, W)``; without one, ``x`` itself."""
+    dropped = None if dropout is None else dropout.dropped(x, networks)
+    if dropout is None or dropped is None:
+        return x
+    scales = torch.tensor(dropout.scales(networks), dtype=x.dtype).repeat_interleave(x.shape[1] // networks)
+    return x.masked_fill(dropped, 0) * scales[:, None, None]
