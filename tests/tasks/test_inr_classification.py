@@ -33,8 +33,8 @@ def data(path, **options):
     return ZooDataModule(path, batch_size=16, augmentations=changes, seed=3, **options)
 
 
-def fit(path, task=None, epochs=2):
-    return train(task or INRClassification(SMALL), data(path), epochs=epochs)
+def fit(path, task=None, epochs=2, **options):
+    return train(task or INRClassification(SMALL), data(path), epochs=epochs, **options)
 
 
 @pytest.mark.filterwarnings("ignore:Checkpoint directory")
