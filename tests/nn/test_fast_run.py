@@ -40,7 +40,9 @@ def run(module: nn.Module, examples: Tensor, gain: float = 1.0) -> tuple[Tensor,
     stored = module.state_dict()
     blocks = spec.split({name: stored[name].detach()[None] for name in spec.tensors})
     graph = {block.key: block.to_graph(blocks[block.key]) for block in layout.blocks}
-    activity = learned(layout, graph, dict.fromkeys(graph, torch.tensor(SQUARE).double()))[0]
+    activity = learned(layout, run_order(layout), graph, dict.fromkeys(graph, torch.tensor(SQUARE).double()))[
+        0
+    ]
     (first,) = (step.name for step in run_order(layout) if step.is_input)
     features = neuron_features(layout, torch.float64, torch.device("cpu"))
     return activity[layout.slices["y"]].T, learned.inputs(features[layout.slices[first]]).T
@@ -106,7 +108,7 @@ def test_deep_networks_stay_finite() -> None:
         blocks = spec.split(weights)
         graph = {block.key: block.to_graph(blocks[block.key]) for block in layout.blocks}
         for square in (scale**2, 1.0):
-            activity = learned(layout, graph, dict.fromkeys(graph, torch.tensor(square)))
+            activity = learned(layout, run_order(layout), graph, dict.fromkeys(graph, torch.tensor(square)))
             assert activity.isfinite().all()
 
 

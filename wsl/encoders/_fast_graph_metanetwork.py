@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from wsl.nn import (
     WeightedMessages,
     WeightReadout,
     kind_means,
+    run_order,
     scalar_features,
 )
 from wsl.spec import WeightSpec
@@ -103,6 +105,7 @@ class FastGraphMetanetwork(AnySpecEncoder):
             )
         self.heads = heads
         self.run = LearnedRun(runs) if runs else None
+        self.order = run_order(self.layout)
         self.embedding = FastEmbedding(channels, width, frequencies, heads, runs + self.probe_channels)
         self.gains = PositionGains(channels // (2 * heads))
         self.layers = nn.ModuleList(WeightedMessages(channels, heads, width) for _ in range(layers))
@@ -130,13 +133,18 @@ class FastGraphMetanetwork(AnySpecEncoder):
         shared = self.network_out(network)
         return self._features(blocks, functions, nodes + shared.unsqueeze(1), shared)
 
+    def for_spec(self, spec: WeightSpec, probes: ProbeFeatures | None = None) -> Self:
+        twin = super().for_spec(spec, probes)
+        twin.order = run_order(twin.layout)
+        return twin
+
     def _activity(self, weights: Mapping[str, Tensor], raw: Mapping[str, Tensor]) -> Tensor | None:
         """What all nodes do at learned inputs, ``(B, N, runs + probes)``."""
         parts = []
         if self.run is not None:
             squares = self.mean.square() + self.std.square()
             keys = (ref.key for ref in self.spec.blocks)
-            parts.append(self.run(self.layout, raw, dict(zip(keys, squares, strict=True))))
+            parts.append(self.run(self.layout, self.order, raw, dict(zip(keys, squares, strict=True))))
         if self.probes is not None:
             found, count = self.probes(weights), len(next(iter(raw.values())))
             none = self.mean.new_zeros(1, 1, 1)

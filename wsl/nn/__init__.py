@@ -12,6 +12,7 @@ from wsl.nn._embedding import GraphState, PositionGains, WeightEmbedding
 from wsl.nn._fast_embedding import FastEmbedding
 from wsl.nn._fast_messages import WeightedMessages, scalar_features
 from wsl.nn._fast_network import NetworkUpdate, kind_means
+from wsl.nn._fast_order import run_order
 from wsl.nn._fast_readout import BilinearReadout
 from wsl.nn._fast_run import LearnedRun
 from wsl.nn._fourier import GaussianFourierFeatures
@@ -111,6 +112,7 @@ __all__ = [
     "normalise_channels",
     "operator_features",
     "pool_to_ends",
+    "run_order",
     "run_steps",
     "scalar_features",
     "sign_characters",

@@ -1,7 +1,7 @@
 """Running every network on learned inputs along its computational graph, without its module."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from wsl.graph import GraphLayout
 from wsl.nn._embedding import PositionGains
-from wsl.nn._fast_order import NodeStep, run_order
+from wsl.nn._fast_order import NodeStep
 from wsl.nn._linear_messages import fan_in, use_messages
 from wsl.nn._positions import NEURON_FEATURES, neuron_features
 
@@ -88,12 +88,17 @@ class LearnedRun(nn.Module):
         nn.init.zeros_(self.log_gains.weight)
 
     def forward(
-        self, layout: GraphLayout, weights: Mapping[str, Tensor], squares: Mapping[str, Tensor]
+        self,
+        layout: GraphLayout,
+        order: Sequence[NodeStep],
+        weights: Mapping[str, Tensor],
+        squares: Mapping[str, Tensor],
     ) -> Tensor:
         """Run networks.
 
         Args:
             layout: the computational graph.
+            order: its :func:`run_order`; asked for once, as compilers do not see what is cached.
             weights: raw, by block key.
             squares: by block key the mean square of its entries over a training split.
         """
@@ -101,7 +106,7 @@ class LearnedRun(nn.Module):
         features = neuron_features(layout, self.spread.dtype, self.spread.device)
         zero = self.spread.new_zeros(())
         values: dict[str, Values] = {}
-        for step in run_order(layout):
+        for step in order:
             own = features[layout.slices[step.name]]
             if step.is_input:
                 inputs = self.inputs(own).expand(count, -1, -1)
