@@ -107,7 +107,7 @@ def test_small_cnns_compute_what_tensorflow_computes(tmp_path: Path) -> None:
 def test_small_cnn_zoo_has_nfns_splits_of_the_last_epoch(tmp_path: Path) -> None:
     zoo = imported("cnnzoo", tmp_path)
     assert zoo.metadata["step"].tolist()[:4] == [0, 40, 86, 0]
-    assert zoo.metadata["model"].tolist()[2:4] == ["/x/0", "/x/1"]
+    assert zoo.metadata["model"].tolist()[2:4] == [0, 1]
     order = [int(line) for line in (tmp_path / "source/cifar10_split.csv").read_text().split()][1:]
     final = [row for row in order if zoo.metadata["step"][row] == 86]
     assert sorted(final[5:]) == zoo.split("test").tolist()

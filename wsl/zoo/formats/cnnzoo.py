@@ -45,8 +45,8 @@ class CnnZooFormat(ZooFormat):
     """``weights.npy`` (rows, 4970), ``layout.csv``, ``metrics.csv.gz`` and, perhaps, NFN's ``*_split.csv``.
 
     In each layer the bias stands before the kernel; kernels of convolutions are HWIO, dense ones (in, out).
-    Columns lose the prefix ``config.``; ``model`` is the folder of ``modeldir``. Networks with ReLU and with
-    tanh are two architectures. Splits hold the rows of the last epoch, as NFN uses them.
+    Columns lose the prefix ``config.``; ``model`` numbers the folders of ``modeldir``. Networks with ReLU and
+    with tanh are two architectures. Splits hold the rows of the last epoch, as NFN uses them.
 
     Source: Unterthiner et al. 2020 (arXiv:2002.11448); splits: Zhou et al. 2023 (arXiv:2302.14040).
     """
@@ -87,11 +87,10 @@ class CnnZooFormat(ZooFormat):
     def write(self, zoo: Zoo, destination: Path) -> list[str]:
         kinds = {name.removeprefix("config."): kind for name, kind in _METRICS.items()}
         titles = {int: "int", float: "float", str: "text"}
-        columns = Columns(zoo, {name: titles[kind] for name, kind in kinds.items()} | {"model": "text"})
-        models = [_model(text) for text in columns.values["modeldir"].tolist()]
-        if models != columns.values["model"].tolist():
+        columns = Columns(zoo, {name: titles[kind] for name, kind in kinds.items()} | {"model": "int"})
+        if not np.array_equal(_models(columns.values["modeldir"]), columns.values["model"]):
             raise ZooError(
-                "the column model is not the folder of modeldir, and this format keeps modeldir alone."
+                "the column model does not number the folders of modeldir, as this format reads it."
             )
         variables = None
         destination.mkdir(parents=True, exist_ok=True)
@@ -141,11 +140,14 @@ def _metrics(path: Path, rows: int) -> dict[str, np.ndarray]:
         name.removeprefix("config."): np.array(column, dtype=object if kind is str else None)
         for column, (name, kind) in zip(values, _METRICS.items(), strict=True)
     }
-    return columns | {"model": np.array([_model(text) for text in columns["modeldir"]], dtype=object)}
+    return columns | {"model": _models(columns["modeldir"])}
 
 
-def _model(modeldir: str) -> str:
-    return modeldir.rstrip("/").rpartition("/")[0] or modeldir
+def _models(modeldirs: np.ndarray) -> np.ndarray:
+    """``(rows,)`` int64: the folders of ``modeldir``, numbered as they come."""
+    numbers: dict[str, int] = {}
+    folders = (text.rstrip("/").rpartition("/")[0] or text for text in modeldirs)
+    return np.array([numbers.setdefault(folder, len(numbers)) for folder in folders])
 
 
 def _architecture(variables: list[Variable], activation: str) -> Architecture:
