@@ -51,26 +51,21 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _build_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("-c", "--config", action="config", help="YAML file with any of the options below.")
-    parser.add_function_arguments(build_inr_zoo)
+def _builder(help: str, build: Callable[..., Zoo]) -> Command:
+    """The command that calls ``build``, with an option for each of its arguments."""
 
+    def add_arguments(parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "-c", "--config", action="config", help="YAML file with any of the options below."
+        )
+        parser.add_function_arguments(build)
 
-def _build(parser: ArgumentParser, options: Namespace) -> None:
-    given = parser.instantiate(options)
-    given.pop("config", None)
-    _say_made(build_inr_zoo(**vars(given)))
+    def run_builder(parser: ArgumentParser, options: Namespace) -> None:
+        given = parser.instantiate(options)
+        given.pop("config", None)
+        _say_made(build(**vars(given)))
 
-
-def _build_classifiers_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("-c", "--config", action="config", help="YAML file with any of the options below.")
-    parser.add_function_arguments(build_classifier_zoo)
-
-
-def _build_classifiers(parser: ArgumentParser, options: Namespace) -> None:
-    given = parser.instantiate(options)
-    given.pop("config", None)
-    _say_made(build_classifier_zoo(**vars(given)))
+    return Command(help, add_arguments, run_builder)
 
 
 def _file_argument(parser: ArgumentParser) -> None:
@@ -206,11 +201,9 @@ def _say_made(zoo: Zoo, more: str = "") -> None:
 
 
 COMMANDS = {
-    "build": Command("fit a network to each image and store them", _build_arguments, _build),
-    "build-classifiers": Command(
-        "train classifiers on labelled images and store their checkpoints",
-        _build_classifiers_arguments,
-        _build_classifiers,
+    "build": _builder("fit a network to each image and store them", build_inr_zoo),
+    "build-classifiers": _builder(
+        "train classifiers on labelled images and store their checkpoints", build_classifier_zoo
     ),
     "info": Command("print what a zoo holds", _file_argument, _info),
     "verify": Command("check every network against its hash", _file_argument, _verify),

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from foreign_zoos import evil_pickle
+from foreign_pickles import evil_pickle
 
 _HOSTILE_TOKENS = [
     "-1", "0", "1e999", "NaN", "99999999999999999999999", "null", "[]", "{}", '"../../etc/passwd"',

@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from foreign_pickles import evil_pickle
 from mutations import deep_json, plant_fifo
 
 from wsl.zoo import ZooError
@@ -50,7 +51,7 @@ def refusal(name: str, source: Path, out: Path) -> str:
 def test_pickles_run_nothing(name: str, tmp_path: Path) -> None:
     source = foreign_zoos.ZOOS[name][1](tmp_path / "source")
     path = next(p for p in sorted(source.rglob("*")) if zipfile.is_zipfile(p) and p.name != "optimizer")
-    repacked(path, data__pkl=foreign_zoos.evil_pickle(tmp_path / "marker"))
+    repacked(path, data__pkl=evil_pickle(tmp_path / "marker"))
     message = refusal(name, source, tmp_path / "zoo.h5")
     assert "Nothing was run" in message and path.name in message
     assert not (tmp_path / "marker").exists()

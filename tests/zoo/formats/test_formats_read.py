@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from foreign_pickles import omegaconf_stand_in
 from torch.func import functional_call
 
 from wsl.spec import WeightSpec
@@ -121,7 +122,7 @@ def test_wild_park_networks_run_with_their_skip_connections(tmp_path: Path) -> N
     zoo = imported("wildpark", tmp_path)
     assert len(zoo.architectures) == 3 and zoo.split("val").tolist() == [2, 3]
     path = tmp_path / "source/cifar10_zooV2/NN_tune_trainable_ab_00000/checkpoint_000020/checkpoint.pt"
-    with foreign_zoos.omegaconf_stand_in():
+    with omegaconf_stand_in():
         state = torch.load(path, weights_only=False)["model"]
     x = torch.randn(2, 3, 11, 11, generator=torch.Generator().manual_seed(0))
     first = F.relu(F.conv2d(x, state["layers.0.weight"], state["layers.0.bias"], padding=1))
