@@ -144,6 +144,16 @@ def test_processes_share_the_rows(replicas):
     assert sorted(counted) == rows.tolist(), "evaluation counts no row twice"
 
 
+def test_augmentations_are_drawn_anew_in_every_batch_epoch_and_process():
+    seeds = []
+    for rank in (0, 1):
+        sampler = BatchSampler(range(20), 4, shuffle=True, seed=3, replicas=2, rank=rank)
+        for epoch in range(3):
+            sampler.set_epoch(epoch)
+            seeds += [request.seed for request in sampler]
+    assert len(set(seeds)) == len(seeds) == 2 * 3 * 3
+
+
 def test_statistics_are_those_of_the_train_split(path):
     zoo = Zoo.open(path)
     rows = zoo.split("train")
