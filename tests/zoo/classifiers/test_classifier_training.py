@@ -13,7 +13,6 @@ from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
 from wsl.zoo.classifiers._dropout import StackedDropout
 from wsl.zoo.classifiers._initial import INITIALISATIONS, initial_row
 from wsl.zoo.classifiers._layers import ACTIVATIONS, drop
-from wsl.zoo.classifiers._optimizers import OPTIMIZERS, StackedOptimizer
 from wsl.zoo.classifiers._plan import NetworkPlan
 from wsl.zoo.classifiers._recipe import Hyperparameters
 from wsl.zoo.classifiers._small_cnn_stack import SmallCnnStack
@@ -25,6 +24,7 @@ from wsl.zoo.classifiers._train import (
     stacked_batch,
     train_networks,
 )
+from wsl.zoo.training import OPTIMIZERS, StackedOptimizer
 
 CLASSES = 3
 SMALL = ForwardDefinition(

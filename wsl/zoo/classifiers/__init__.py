@@ -3,7 +3,7 @@
 from wsl.zoo.classifiers._architecture import ClassifierArchitecture, SmallCnns
 from wsl.zoo.classifiers._build import build_classifier_zoo
 from wsl.zoo.classifiers._recipe import Hyperparameters, TrainingRecipe
-from wsl.zoo.classifiers._sampling import Range
+from wsl.zoo.training import Range
 
 __all__ = [
     "ClassifierArchitecture",

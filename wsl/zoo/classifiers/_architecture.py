@@ -9,9 +9,9 @@ import numpy as np
 from wsl.models import ACTIVATIONS
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
-from wsl.zoo.classifiers._sampling import check_choice, draw_choice
 from wsl.zoo.classifiers._small_cnn_stack import SmallCnnStack
 from wsl.zoo.classifiers._stack import ClassifierStack
+from wsl.zoo.training import check_choice, draw_choice
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 
 from wsl.zoo._errors import ZooError
 from wsl.zoo.classifiers._initial import INITIALISATIONS
-from wsl.zoo.classifiers._optimizers import OPTIMIZERS
-from wsl.zoo.classifiers._sampling import (
+from wsl.zoo.training import (
+    OPTIMIZERS,
     Number,
     Range,
     as_list,
