@@ -33,7 +33,7 @@ def test_zoo_info_and_verify(zoo_path, folder, capsys):
 
 def test_zoo_build(folder, capsys):
     np.savez("images.npz", images=np.random.default_rng(0).random((12, 6, 6)), labels=np.arange(12) % 2)
-    build = ["zoo", "build", "--source", "wsl.zoo.inr.ArrayImages", "--recipe.steps", "3"]
+    build = ["zoo", "build", "--source", "wsl.zoo.images.ArrayImages", "--recipe.steps", "3"]
     build += ["--progress", "false"]
     assert main([*build, "--source.path", "images.npz", "--out", "zoo.h5"]) == 0
     assert len(Zoo.open("zoo.h5")) == 12

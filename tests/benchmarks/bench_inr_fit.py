@@ -17,7 +17,8 @@ from torch import Tensor
 
 from wsl.models import Siren, coordinate_grid
 from wsl.zoo import ZooError
-from wsl.zoo.inr import DigitsImages, FitRecipe, SirenConfig, build_inr_zoo
+from wsl.zoo.images import DigitsImages
+from wsl.zoo.inr import FitRecipe, SirenConfig, build_inr_zoo
 from wsl.zoo.inr._fit import fit_networks
 from wsl.zoo.inr._points import phase_axes, phase_values, psnr
 

@@ -27,7 +27,7 @@ from wsl.report import (
     write_study,
 )
 from wsl.zoo import Zoo, render
-from wsl.zoo.inr import DigitsImages
+from wsl.zoo.images import DigitsImages
 
 logger = logging.getLogger(__name__)
 

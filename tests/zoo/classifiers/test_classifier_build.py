@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser
 from wsl.cli import main
 from wsl.zoo import ShardedBuild, ZooError, verify_zoo
 from wsl.zoo.classifiers import Range, SmallCnns, TrainingRecipe, build_classifier_zoo
-from wsl.zoo.inr import ArrayImages, DigitsImages
+from wsl.zoo.images import ArrayImages, DigitsImages
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "zoo").glob("*cnn*.yaml"))
 RECIPE = TrainingRecipe(
@@ -216,7 +216,7 @@ def test_configuration_files_hold_the_builder_s_arguments(path):
 
 def test_the_command_builds(tmp_path, capsys):
     config = yaml.safe_load(next(path for path in CONFIGS if "small" in path.name).read_text())
-    config |= {"source": {"class_path": "wsl.zoo.inr.DigitsImages"}, "test_source": None, "networks": 12}
+    config |= {"source": {"class_path": "wsl.zoo.images.DigitsImages"}, "test_source": None, "networks": 12}
     config |= {"limit": 100, "evaluated": 20}
     config["architecture"]["init_args"]["channels"] = [16, 16]
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))

@@ -9,14 +9,8 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from wsl.zoo import ShardedBuild, Zoo, ZooError, render
-from wsl.zoo.inr import (
-    ArrayImages,
-    DigitsImages,
-    FitRecipe,
-    FourierConfig,
-    SirenConfig,
-    build_inr_zoo,
-)
+from wsl.zoo.images import ArrayImages, DigitsImages
+from wsl.zoo.inr import FitRecipe, FourierConfig, SirenConfig, build_inr_zoo
 
 SIREN = SirenConfig(hidden=(8, 8), w0=10.0)
 QUICK = FitRecipe(steps=40)

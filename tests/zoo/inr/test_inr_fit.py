@@ -8,7 +8,8 @@ from torch.nn.functional import interpolate
 
 from wsl.models import coordinate_grid
 from wsl.zoo import ZooError
-from wsl.zoo.inr import DigitsImages, FitRecipe, FourierConfig, SirenConfig
+from wsl.zoo.images import DigitsImages
+from wsl.zoo.inr import FitRecipe, FourierConfig, SirenConfig
 from wsl.zoo.inr._fit import fit_networks
 from wsl.zoo.inr._points import PHASES, phase_axes, phase_values, psnr
 

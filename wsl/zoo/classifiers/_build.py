@@ -27,7 +27,7 @@ from wsl.zoo.classifiers._progress import TrainProgress
 from wsl.zoo.classifiers._recipe import TrainingRecipe
 from wsl.zoo.classifiers._stack import ClassifierStack
 from wsl.zoo.classifiers._train import Checkpoint, evaluate, network_images, train_networks
-from wsl.zoo.inr import ImageSet, ImageSource
+from wsl.zoo.images import ImageSet, ImageSource
 
 _ARCHITECTURE, _RECIPE = SmallCnns(), TrainingRecipe()
 _SPLITS = {"train": 0.7, "val": 0.1, "test": 0.2}

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from wsl.zoo._errors import ZooError
-from wsl.zoo.inr import ImageSet
+from wsl.zoo.images import ImageSet
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,9 @@ from wsl.zoo._shards import even_shards
 from wsl.zoo._splits import check_splits, split_by_model
 from wsl.zoo._store import Zoo
 from wsl.zoo._workers import Made, write_pending
+from wsl.zoo.images import ImageSet, ImageSource
 from wsl.zoo.inr._architecture import InrArchitecture, SirenConfig
 from wsl.zoo.inr._fit import fit_networks
-from wsl.zoo.inr._images import ImageSet, ImageSource
 from wsl.zoo.inr._points import phase_axes, phase_values, psnr
 from wsl.zoo.inr._progress import FitProgress
 from wsl.zoo.inr._recipe import FitRecipe

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from wsl.zoo._errors import ZooError
-from wsl.zoo.inr._images import ImageSet, ImageSource
+from wsl.zoo.images._set import ImageSet, ImageSource
 
 _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from wsl.zoo import ZooError
-from wsl.zoo.inr import ArrayImages, DigitsImages, FolderImages, IdxImages, ImageSet
+from wsl.zoo.images import ArrayImages, DigitsImages, FolderImages, IdxImages, ImageSet
 
 PIXELS = np.arange(3 * 4 * 5, dtype=np.uint8).reshape(3, 4, 5)
 LABELS = np.array([2, 0, 1], dtype=np.uint8)
