@@ -9,9 +9,10 @@ import yaml
 from wsl.cli import main
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-KINDS = {"bench", "encoder", "experiment", "task", "trainer", "zoo"}
-TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS = (
-    sorted((CONFIGS / kind).glob("*.yaml")) for kind in ("task", "encoder", "trainer", "experiment", "zoo")
+KINDS = {"augmentation", "bench", "encoder", "experiment", "task", "trainer", "zoo"}
+AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS = (
+    sorted((CONFIGS / kind).glob("*.yaml"))
+    for kind in ("augmentation", "task", "encoder", "trainer", "experiment", "zoo")
 )
 pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning")
 
@@ -32,7 +33,7 @@ def printed(capsys, *arguments):
 
 
 def test_every_file_is_known_to_these_tests():
-    assert all((TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS))
+    assert all((AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS))
     assert {path.parent.name for path in CONFIGS.rglob("*.yaml")} <= KINDS
 
 
@@ -48,6 +49,17 @@ def test_encoders_compose_with_every_task_and_trainer(path, capsys):
         assert made["optimizer"]["init_args"]["lr"] == 0.002, "what the encoder does not say stays the task's"
         wanted = yaml.safe_load(trainer.read_text())["trainer"]
         assert config["trainer"].items() >= wanted.items()
+
+
+@pytest.mark.parametrize("path", AUGMENTATIONS, ids=name)
+def test_augmentations_compose_with_every_task(path, capsys):
+    stated = yaml.safe_load(path.read_text())["data"]["init_args"]["augmentations"]
+    for task in TASKS:
+        made = printed(capsys, "fit", *options(task, path))["data"]["init_args"]
+        assert made["batch_size"] == 64, "what it does not say stays the task's"
+        assert [change["class_path"] for change in made["augmentations"]] == [c["class_path"] for c in stated]
+        for found, given in zip(made["augmentations"], stated, strict=True):
+            assert found.get("init_args", {}).items() >= given.get("init_args", {}).items()
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=name)
@@ -72,6 +84,7 @@ def test_zoos(path, capsys):
     "paths",
     [
         *([TASKS[0], encoder, CONFIGS / "trainer" / "cpu.yaml"] for encoder in ENCODERS),
+        *([TASKS[0], small, path] for small in ENCODERS[:1] for path in AUGMENTATIONS),
         *([e] for e in EXPERIMENTS),
     ],
     ids=lambda paths: "+".join(map(name, paths)),

@@ -5,7 +5,7 @@ import pytest
 import tiny_zoo
 import torch
 
-from wsl.augment import AddNoise, Augmentation, Permute
+from wsl.augment import AddNoise, Augmentation, Networks, Permute
 from wsl.data import (
     BatchSampler,
     DataError,
@@ -118,8 +118,10 @@ def test_spawned_workers_give_the_same_batches(path):
 
 def test_augmentations_touch_training_batches_only(path):
     class Zero(Augmentation):
-        def __call__(self, spec, weights, *, std, generator):
-            return {name: torch.zeros_like(tensor) for name, tensor in weights.items()}
+        preserves_function = False
+
+        def __call__(self, networks, generator):
+            return networks.having({name: torch.zeros_like(w) for name, w in networks.weights.items()})
 
     data = ZooDataModule(str(path), augmentations=[Zero()])
     assert all(not batch.weights["layers.0.bias"].any() for batch in data.train_dataloader())
@@ -181,7 +183,7 @@ def test_weights_that_never_vary_get_no_noise_and_are_only_centred():
     weights = {name: torch.full((8, *tensor.shape), 0.3) for name, tensor in spec.tensors.items()}
     statistics = weight_statistics([spec.split(weights)])
     generator = torch.Generator().manual_seed(0)
-    noisy = AddNoise(0.1)(spec, weights, std=statistics.std, generator=generator)
+    noisy = AddNoise(0.1)(Networks(spec, weights, std=statistics.std), generator).weights
     assert all(torch.equal(noisy[name], weights[name]) for name in weights)
     encoder = GraphMetanetwork(spec, channels=4, layers=1)
     encoder.set_statistics(statistics.mean, statistics.std)

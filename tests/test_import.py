@@ -10,7 +10,16 @@ import wsl
 
 HEAVY = {"lightning", "pytorch_lightning", "torchmetrics", "wandb", "h5py", "torch_geometric", "matplotlib"}
 HEAVY |= {"sklearn", "scipy", "pandas", "jsonargparse", "rich", "PIL", "yaml", "hypothesis", "pytest"}
-CORE = ["wsl.spec", "wsl.symmetry", "wsl.augment", "wsl.models", "wsl.graph", "wsl.nn", "wsl.encoders"]
+CORE = [
+    "wsl.spec",
+    "wsl.symmetry",
+    "wsl.align",
+    "wsl.augment",
+    "wsl.models",
+    "wsl.graph",
+    "wsl.nn",
+    "wsl.encoders",
+]
 
 IMPORT_IN_TURN = """
 import importlib, json, sys

@@ -11,7 +11,7 @@ from wsl.spec import Axis, Block, BlockRef, Note, Scaling, SpecError, TensorSpec
 from wsl.trace import TraceError, trace
 
 if TYPE_CHECKING:
-    from wsl import augment, data, encoders, graph, models, nn, symmetry, tasks, testing, zoo
+    from wsl import align, augment, data, encoders, graph, models, nn, symmetry, tasks, testing, zoo
     from wsl.zoo import Zoo, ZooError
 
 __version__ = "0.1.0"
@@ -30,6 +30,7 @@ __all__ = [
     "WeightSpec",
     "Zoo",
     "ZooError",
+    "align",
     "augment",
     "data",
     "encoders",
@@ -44,7 +45,9 @@ __all__ = [
     "zoo",
 ]
 
-_MODULES = ("augment", "data", "encoders", "graph", "models", "nn", "symmetry", "tasks", "testing", "zoo")
+_MODULES = (
+    "align", "augment", "data", "encoders", "graph", "models", "nn", "symmetry", "tasks", "testing", "zoo",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

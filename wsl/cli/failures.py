@@ -9,6 +9,7 @@ FAULTS = {
     "wsl": ("SymmetryError",),
     "wsl.spec": ("SpecError",),
     "wsl.zoo": ("ZooError",),
+    "wsl.augment": ("AugmentError",),
     "wsl.data.module": ("DataError",),
     "wsl.tasks": ("TaskError",),
     "wsl.bench": ("BenchError",),

@@ -14,7 +14,8 @@ class WeightBatch(NamedTuple):
 
     Attributes:
         weights: raw weights, a tensor ``(B, *shape)`` for every entry of the spec.
-        labels: ``(B,)``, long for classes, float otherwise.
+        labels: ``(B,)``, long for classes, float otherwise; ``(B, classes)`` probabilities where
+            augmentations mixed networks (:class:`wsl.augment.MixUp`).
         rows: ``(B,)`` long, the rows of the zoo that the networks come from.
     """
 
@@ -32,7 +33,8 @@ class MixedBatch:
 
     Attributes:
         weights: for each architecture its specification, and weights ``(B_i, *shape)``.
-        labels: ``(sum B_i,)``, long for classes, float otherwise.
+        labels: ``(sum B_i,)``, long for classes, float otherwise; ``(sum B_i, classes)`` probabilities where
+            augmentations mixed networks, each with another one of its group.
         rows: ``(sum B_i,)`` long, the rows of the data that the networks come from.
     """
 

@@ -6,15 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 from torch.utils.data import Dataset
 
-from wsl.augment import Augmentation, augment
+from wsl.augment import Augmentation, AugmentError, Networks, augment
 from wsl.data.batch import MixedBatch
+from wsl.data.loading import module_for
 from wsl.data.sampling import BatchRequest
 from wsl.data.statistics import WeightStatistics, by_block
 from wsl.spec import WeightSpec
-from wsl.zoo import Zoo
+from wsl.zoo import ForwardDefinition, Zoo
 
 
 class GroupRows(NamedTuple):
@@ -72,6 +73,33 @@ class ZooCollection:
         parts = zip(self._starts, self.zoos, strict=False)
         return np.concatenate([start + np.asarray(zoo.split(name)) for start, zoo in parts])
 
+    def modules(self, augmentations: Sequence[Augmentation]) -> dict[int, nn.Module | None]:
+        """By architecture the modules that ``augmentations`` read, checked by them; none if none reads them.
+
+        Raises:
+            ZooError: a zoo does not say how its networks run.
+            AugmentError: an augmentation cannot act on them, or networks with one specification run in
+                different ways, e.g. SIRENs of different frequencies.
+        """
+        if not any(augmentation.reads_module for augmentation in augmentations):
+            return {}
+        return {number: module_for(augmentations, self._forward(number)) for number in range(len(self.specs))}
+
+    def _forward(self, architecture: int) -> ForwardDefinition:
+        """How all networks of one architecture run."""
+        views = [view for zoo in self.zoos for view in zoo.architectures.values()]
+        first, *rest = [view.forward for view in views if view.spec == self.specs[architecture]]
+        for other in rest:
+            if (other.factory, other.arguments) != (first.factory, first.arguments):
+                raise AugmentError(
+                    "networks with equal specifications run in different ways: "
+                    f"{first.factory} with {dict(first.arguments)}, and {other.factory} with "
+                    f"{dict(other.arguments)}.\n"
+                    "  Augmentations that depend on how networks run cannot tell them apart: leave them out, "
+                    "or give zoos of one kind."
+                )
+        return first
+
     def read(self, rows: np.ndarray) -> list[GroupRows]:
         """The weights of some rows by architecture, in order of ``specs``."""
         found: dict[int, list[tuple[np.ndarray, dict[str, Tensor]]]] = {}
@@ -116,6 +144,11 @@ class MixedRows(Dataset[NumberedBatch]):
         labels: ``(len(collection),)``, a label for every row.
         augmentations: applied in order to each group, drawn from each request's seed.
         statistics: by kind of block; gives augmentations the scale of each block.
+        classes: how many the labels tell apart, for augmentations that mix them.
+
+    Raises:
+        ZooError, AugmentError: an augmentation needs to know the networks' modules, and a zoo does not say
+            it, or networks of one specification run in different ways.
     """
 
     def __init__(
@@ -124,9 +157,11 @@ class MixedRows(Dataset[NumberedBatch]):
         labels: np.ndarray,
         augmentations: Sequence[Augmentation] = (),
         statistics: WeightStatistics | None = None,
+        classes: int | None = None,
     ) -> None:
-        self.collection, self.labels = collection, labels
+        self.collection, self.labels, self.classes = collection, labels, classes
         self.augmentations, self.statistics = tuple(augmentations), statistics
+        self.modules = collection.modules(self.augmentations)
 
     def __len__(self) -> int:
         return len(self.collection)
@@ -135,12 +170,12 @@ class MixedRows(Dataset[NumberedBatch]):
         rows = np.asarray(request.rows)
         groups = self.collection.read(rows)
         generator = torch.Generator().manual_seed(request.seed)
-        rows = rows[np.concatenate([group.positions for group in groups])]
+        changed = [self._augmented(group, rows[group.positions], generator) for group in groups]
         return NumberedBatch(
             tuple(group.architecture for group in groups),
-            [self._augmented(group, generator) for group in groups],
-            torch.as_tensor(self.labels[rows]),
-            torch.as_tensor(rows),
+            [weights for weights, _ in changed],
+            torch.cat([labels for _, labels in changed]),
+            torch.as_tensor(rows[np.concatenate([group.positions for group in groups])]),
         )
 
     def finish(self, batch: NumberedBatch) -> MixedBatch:
@@ -148,13 +183,20 @@ class MixedRows(Dataset[NumberedBatch]):
         specs = [self.collection.specs[number] for number in batch.architectures]
         return MixedBatch(tuple(zip(specs, batch.weights, strict=True)), batch.labels, batch.rows)
 
-    def _augmented(self, group: GroupRows, generator: Generator) -> dict[str, Tensor]:
+    def _augmented(
+        self, group: GroupRows, rows: np.ndarray, generator: Generator
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        labels = torch.as_tensor(self.labels[rows])
         if not self.augmentations:
-            return group.weights
+            return group.weights, labels
         assert self.statistics is not None
         spec = self.collection.specs[group.architecture]
         std = by_block(spec, self.statistics).std
-        return augment(spec, group.weights, self.augmentations, std=std, generator=generator)
+        module = self.modules.get(group.architecture)
+        given = Networks(spec, group.weights, labels, self.classes, std, module)
+        changed = augment(given, self.augmentations, generator=generator)
+        assert changed.labels is not None
+        return dict(changed.weights), changed.labels
 
 
 def _stacked(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:

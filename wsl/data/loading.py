@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from wsl.augment import Augmentation, augment
+from wsl.augment import Augmentation, Networks, augment
 from wsl.data.batch import MixedBatch, WeightBatch
 from wsl.data.sampling import BatchRequest, BatchSampler
 from wsl.data.statistics import WeightStatistics
-from wsl.zoo import Zoo
+from wsl.zoo import ForwardDefinition, Zoo
 
 
 class ZooRows(Dataset[WeightBatch]):
@@ -23,6 +23,10 @@ class ZooRows(Dataset[WeightBatch]):
         labels: ``(len(zoo),)``, a label for every row.
         augmentations: applied in order, drawn from each request's seed.
         statistics: gives augmentations the scale of each tensor.
+        classes: how many the labels tell apart, for augmentations that mix them.
+
+    Raises:
+        ZooError: an augmentation needs to know the networks' module, and the zoo does not say it.
     """
 
     def __init__(
@@ -31,9 +35,11 @@ class ZooRows(Dataset[WeightBatch]):
         labels: np.ndarray,
         augmentations: Sequence[Augmentation] = (),
         statistics: WeightStatistics | None = None,
+        classes: int | None = None,
     ) -> None:
-        self.zoo, self.labels = zoo, labels
+        self.zoo, self.labels, self.classes = zoo, labels, classes
         self.augmentations, self.statistics = tuple(augmentations), statistics
+        self.module = module_for(self.augmentations, zoo.forward)
 
     def __len__(self) -> int:
         return len(self.zoo)
@@ -41,13 +47,31 @@ class ZooRows(Dataset[WeightBatch]):
     def __getitem__(self, request: BatchRequest) -> WeightBatch:
         rows = np.asarray(request.rows)
         weights: Mapping[str, Tensor] = self.zoo.weights(rows)
+        labels = torch.as_tensor(self.labels[rows])
         if self.augmentations:
             assert self.statistics is not None
+            given = Networks(self.zoo.spec, weights, labels, self.classes, self.statistics.std, self.module)
             generator = torch.Generator().manual_seed(request.seed)
-            weights = augment(
-                self.zoo.spec, weights, self.augmentations, std=self.statistics.std, generator=generator
-            )
-        return WeightBatch(dict(weights), torch.as_tensor(self.labels[rows]), torch.as_tensor(rows))
+            changed = augment(given, self.augmentations, generator=generator)
+            assert changed.labels is not None
+            weights, labels = changed.weights, changed.labels
+        return WeightBatch(dict(weights), labels, torch.as_tensor(rows))
+
+
+def module_for(augmentations: Sequence[Augmentation], forward: ForwardDefinition) -> nn.Module | None:
+    """The module that ``augmentations`` read, checked by them; ``None`` if none of them reads it.
+
+    Raises:
+        ZooError: the zoo does not say how its networks run.
+        AugmentError: an augmentation cannot act on them.
+    """
+    readers = [augmentation for augmentation in augmentations if augmentation.reads_module]
+    if not readers:
+        return None
+    module = forward.build()
+    for augmentation in readers:
+        augmentation.check(module)
+    return module
 
 
 class WeightLoader:

@@ -133,6 +133,8 @@ class ZooDataModule(BaseDataModule):
         splits = {"fit": ("train", "val"), "validate": ("val",), "predict": (self.predict_split,)}
         for split in splits.get(stage, (stage,)):
             self.rows(split)
+        if stage == "fit":
+            self.zoos.modules(self.augmentations)
 
     @property
     def zoos(self) -> ZooCollection:
@@ -237,10 +239,16 @@ class ZooDataModule(BaseDataModule):
                 "  Resume with the run's own data settings, or start a run under another name."
             )
 
+    def _mixed_classes(self) -> int | None:
+        """How many classes mixed labels tell apart; ``None`` where nothing mixes, or labels are numbers."""
+        mixes = any(change.mixes_labels for change in self.augmentations)
+        return self.classes if mixes and self.labels.dtype == np.int64 else None
+
     def _loader(self, split: str, batch_size: int, train: bool = False) -> WeightLoader:
         trainer, rows = self.trainer, self.rows(split)
         changes = self.augmentations if train else ()
         statistics = self.statistics if changes else None
+        classes = self._mixed_classes() if changes else None
         order: dict[str, Any] = {
             "shuffle": train,
             "seed": self.seed,
@@ -250,10 +258,10 @@ class ZooDataModule(BaseDataModule):
         pin = trainer is not None and trainer.strategy.root_device.type == "cuda"
         options: dict[str, Any] = {"workers": self.num_workers, "pin_memory": pin}
         if self.mixed:
-            mixed = MixedRows(self.zoos, self.labels, changes, statistics)
+            mixed = MixedRows(self.zoos, self.labels, changes, statistics, classes)
             sampler = ArchitectureSampler(rows, self.zoos.architectures[rows], batch_size, **order)
             return WeightLoader(mixed, sampler, finish=mixed.finish, **options)
-        alike = ZooRows(self.zoos.zoos[0], self.labels, changes, statistics)
+        alike = ZooRows(self.zoos.zoos[0], self.labels, changes, statistics, classes)
         return WeightLoader(alike, BatchSampler(rows, batch_size, **order), **options)
 
 

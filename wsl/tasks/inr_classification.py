@@ -21,6 +21,9 @@ STAGES = ("train", "val", "test")
 class INRClassification(BaseTask):
     """Cross entropy on the logits of an invariant head over an encoder.
 
+    Labels are classes, or probabilities of classes where augmentations mix networks; the training accuracy
+    then counts the likeliest class.
+
     On data of several architectures the head is a :class:`wsl.nn.PooledHead`. Encoder and head are built for
     the data's specification when the run starts. Metrics of each stage: ``{train,val,test}/loss`` and
     ``{train,val,test}/accuracy``.
@@ -114,8 +117,13 @@ class INRClassification(BaseTask):
         loss = F.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
         accuracy = self.accuracies[f"{stage}_accuracy"]
         assert isinstance(accuracy, MulticlassAccuracy)
-        accuracy(logits, batch.labels)
+        accuracy(logits, classes_of(batch.labels))
         options: dict[str, Any] = {"on_step": False, "on_epoch": True, "batch_size": len(batch.labels)}
         self.log(f"{stage}/loss", loss, sync_dist=True, **options)
         self.log(f"{stage}/accuracy", accuracy, prog_bar=True, **options)
         return loss
+
+
+def classes_of(labels: Tensor) -> Tensor:
+    """``(B,)`` labels as they are; of probabilities ``(B, classes)`` the likeliest class."""
+    return labels.argmax(dim=1) if labels.dim() == 2 else labels
