@@ -4,7 +4,7 @@ import copy
 import io
 import pickle
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 import torch
@@ -38,6 +38,17 @@ def total(parts: list[Tensor]) -> Tensor:
     return torch.stack([(part.float() * part.float().cos()).sum() for part in parts]).sum()
 
 
+def loss_of(encoder: Encoder, names: Iterable[str]) -> Callable[..., Tensor]:
+    """A number that depends on all features, as a function of the weights in the order of ``names``."""
+
+    def loss(*tensors: Tensor) -> Tensor:
+        features = encoder(dict(zip(names, tensors, strict=True)))
+        parts = [*features.nodes.values(), *features.tensors.values()]
+        return torch.stack([(part * part.cos()).sum() for part in parts]).sum()
+
+    return loss
+
+
 def tensors_within(value: object, seen: set[int]) -> Iterator[Tensor]:
     """All tensors that a module holds, besides its parameters and buffers."""
     if id(value) in seen:
@@ -69,19 +80,19 @@ class NumericsSuite(Suite):
     @EVERY_SPEC
     def test_gradients(self, spec: WeightSpec) -> None:
         encoder, weights = self.seeded(spec).double(), random_weights(spec, 2)
-        leaves = [tensor.requires_grad_() for tensor in weights.values()]
-
-        def loss(*tensors: Tensor) -> Tensor:
-            features = encoder(dict(zip(weights, tensors, strict=True)))
-            parts = [*features.nodes.values(), *features.tensors.values()]
-            return torch.stack([(part * part.cos()).sum() for part in parts]).sum()
-
+        leaves, loss = [tensor.requires_grad_() for tensor in weights.values()], loss_of(encoder, weights)
         assert torch.autograd.gradcheck(loss, leaves, fast_mode=True)
         loss(*leaves).backward()
         grads = {name: p.grad for name, p in encoder.named_parameters() if p.requires_grad}
         assert all(grad.isfinite().all() for grad in grads.values() if grad is not None)
         idle = {name for name, grad in grads.items() if grad is None or not grad.any()}
         assert spec != TRANSFORMER or not idle, idle
+
+    def test_gradients_of_gradients(self) -> None:
+        """As meta-learning asks for them."""
+        encoder, weights = self.seeded(MLP).double(), random_weights(MLP, 2)
+        leaves = [tensor.requires_grad_() for tensor in weights.values()]
+        assert torch.autograd.gradgradcheck(loss_of(encoder, weights), leaves, fast_mode=True)
 
     @pytest.mark.parametrize("name", [*DEGENERATE, "cnn", "transformer"])
     def test_zeros_and_degenerate_networks(self, name: str) -> None:

@@ -49,6 +49,32 @@ def test_one_set_of_parameters_for_all_architectures() -> None:
     assert dropping.layers[0].out_features == 5 and dropping.layers[2].p == 0.5
 
 
+LINEAR = WeightSpec.parse("axes x: 3 input  y: 2 output\nfc.weight y x")
+NO_NEURONS = WeightSpec.parse("axes\nscales  _ _   _=2x3\nshift  _   _=2")
+
+
+@pytest.mark.parametrize("spec", [LINEAR, NO_NEURONS, WeightSpec.parse("axes x: 2 input\ngain  x")])
+def test_what_there_is_is_pooled(spec: WeightSpec) -> None:
+    """Without hidden nodes, without any node, without weights between nodes; gradients reach the weights."""
+    head, weights = PooledHead(4, 3), random_weights(spec, 2, dtype=torch.float32)
+    leaves = {name: weight.requires_grad_() for name, weight in weights.items()}
+    torch.manual_seed(0)
+    encoded = GraphMetanetwork(spec, channels=4, layers=1)(leaves)
+    pooled = head.pool([(spec, encoded)])
+    nodes, rest = pooled.split([16, 20], dim=1)
+    assert not pooled[:, :4].any() and nodes.any() == bool(encoded.nodes) and rest.any()
+    both = head([(spec, encoded), (LARGE, features(LARGE))])
+    torch.testing.assert_close(both[:2], head([(spec, encoded)]))
+    both.sum().backward()
+    assert all(weight.grad.any() for weight in leaves.values())
+
+
+def test_nothing_to_pool() -> None:
+    nothing = WeightSpec.parse("axes")
+    with pytest.raises(SpecError, match="neither neurons nor weights"):
+        PooledHead(4, 3)([(nothing, WeightFeatures({}, {}))])
+
+
 def test_features_that_an_encoder_leaves_out_are_named() -> None:
     given = features(SMALL)
     with pytest.raises(SpecError, match="no nodes for the node sets y"):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from wsl.graph import ROLES, graph_layout
 from wsl.nn._heads import Features, mean_features, require
 from wsl.nn._positions import KINDS
-from wsl.spec import WeightSpec
+from wsl.spec import SpecError, WeightSpec
 
 
 class PooledHead(nn.Module):
@@ -17,8 +17,9 @@ class PooledHead(nn.Module):
     Features are pooled to a fixed width, then an MLP. Nodes are pooled by their kind (hidden, input, output,
     fixed): the mean over the nodes of each set, then over the sets of a kind. Weights are pooled by their
     role (weight, bias, running statistics, other): the mean over the entries of each block, then over the
-    blocks of a role. What an architecture does not have is zero. So every layer counts the same, however
-    wide it is. A network's vector is the same alone and in any batch.
+    blocks of a role. What an architecture does not have is zero: a linear model has no hidden nodes, and
+    parameters that no neuron is known of have no nodes at all. So every layer counts the same, however wide
+    it is. A network's vector is the same alone and in any batch.
 
     Args:
         channels: width of the encoder's output.
@@ -30,7 +31,7 @@ class PooledHead(nn.Module):
     ``(sum B_i, out_features)``, in this order.
 
     Raises:
-        SpecError: the encoder gives no features for some node set or block.
+        SpecError: the encoder gives no features for some node set or block, or there are none to give.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ def pool_by_role(spec: WeightSpec, features: Features) -> Tensor:
         found.setdefault(kind, []).append(features.nodes[name].mean(1))
     for block in layout.blocks:
         found.setdefault(block.role, []).append(mean_features(features.tensors, block.key))
-    like = next(iter(features.nodes.values()))
-    none = like.new_zeros(len(like), like.shape[-1])
-    means = [torch.stack(found[name]).mean(0) if name in found else none for name in (*KINDS, *ROLES)]
-    return torch.cat(means, dim=1)
+    if not found:
+        raise SpecError("the architecture has neither neurons nor weights, so there is nothing to pool.")
+    means = {name: torch.stack(parts).mean(0) for name, parts in found.items()}
+    none = torch.zeros_like(next(iter(means.values())))
+    return torch.cat([means.get(name, none) for name in (*KINDS, *ROLES)], dim=1)

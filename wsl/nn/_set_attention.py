@@ -2,7 +2,8 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+
+from wsl.nn._attention import attention
 
 
 class MultiheadAttentionBlock(nn.Module):
@@ -44,7 +45,7 @@ class MultiheadAttentionBlock(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         query = self._split(self.query(self.query_norm(x)))
         key, value = (self._split(part) for part in self.key_value(self.key_norm(y)).chunk(2, dim=-1))
-        attended = scaled_dot_product_attention(query, key, value)
+        attended = attention(query, key, value)
         hidden = x + self.out(attended.transpose(1, 2).flatten(2))
         out: Tensor = hidden + self.layers(hidden)
         return out
