@@ -17,13 +17,7 @@ from wsl.zoo.classifiers._plan import NetworkPlan
 from wsl.zoo.classifiers._recipe import Hyperparameters
 from wsl.zoo.classifiers._small_cnn_stack import SmallCnnStack
 from wsl.zoo.classifiers._stack import ClassifierStack
-from wsl.zoo.classifiers._train import (
-    evaluate,
-    initial_rows,
-    network_images,
-    stacked_batch,
-    train_networks,
-)
+from wsl.zoo.classifiers._train import evaluate, initial_rows, network_images, train_networks
 from wsl.zoo.training import OPTIMIZERS, StackedOptimizer
 
 CLASSES = 3
@@ -115,7 +109,7 @@ def test_gradients_by_hand_equal_those_of_autograd(activation, probability):
     stack = SmallCnnStack(ForwardDefinition(SMALL.factory, {**SMALL.arguments, "activation": activation}))
     rows = initial_rows(stack, plans()).double()
     taken = np.random.default_rng(0).integers(0, 40, (5, 6))
-    given = rows, stacked_batch(data.pixels, taken), data.labels[taken]
+    given = rows, stack.batch(data.pixels, taken), data.labels[taken]
     rates = [0.0, probability, 0.1, probability, 0.0]
     by_hand, automatic = (
         compute(*given, StackedDropout(rates, [[seed] for seed in range(5)]))

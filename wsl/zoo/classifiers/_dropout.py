@@ -1,51 +1,47 @@
 """Dropout of stacked networks, each with a probability and a random stream of its own."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-_LEVELS = 2**16
+DROPOUT_LEVELS = 256
 
 
 class StackedDropout:
     """Chooses the values that M networks drop; what one network drops depends on it alone.
 
     Args:
-        probabilities: one for each network, multiples of 1/65,536.
+        probabilities: one for each network, multiples of 1/256.
         seeds: words of the seed of each network's stream.
     """
 
     def __init__(self, probabilities: Sequence[float], seeds: Sequence[Sequence[int]]) -> None:
-        self._thresholds = [round(p * _LEVELS) for p in probabilities]
+        self._thresholds = torch.tensor([round(p * DROPOUT_LEVELS) for p in probabilities], dtype=torch.uint8)
         self._streams = [np.random.SFC64(np.random.SeedSequence(list(seed))) for seed in seeds]
 
-    def scales(self, networks: int) -> list[float]:
-        """What the first networks multiply the values by that they keep."""
-        return [_LEVELS / (_LEVELS - threshold) for threshold in self._thresholds[:networks]]
+    def drops(self, networks: int) -> bool:
+        """Whether one of the first networks drops any value."""
+        return bool(self._thresholds[:networks].any())
 
-    def dropped(self, x: Tensor, networks: int) -> Tensor | None:
-        """Which values the first ``networks`` of the stack drop now; None if none of them drops any.
+    def scales(self, networks: int, dtype: torch.dtype) -> Tensor:
+        """``(networks,)``: what the first networks multiply the values by that they keep."""
+        kept = DROPOUT_LEVELS - self._thresholds[:networks].to(torch.float64)
+        return (DROPOUT_LEVELS / kept).to(dtype)
 
-        Args:
-            x: ``(B, networks * C, ...)``, channels last in memory.
+    def dropped(self, networks: int, shape: Sequence[int]) -> Tensor:
+        """Which values of ``(networks, *shape)`` the first networks drop now: booleans."""
+        count = math.prod(shape)
+        drawn = np.zeros((networks, -(-count // 8)), dtype=np.uint64)
+        for network, threshold in enumerate(self._thresholds[:networks].tolist()):
+            if threshold:
+                drawn[network] = self._streams[network].random_raw(drawn.shape[1])
+        bytes_ = torch.from_numpy(drawn.view(np.uint8))[:, :count]
+        return (bytes_ < self._thresholds[:networks, None]).view(networks, *shape)
 
-        Returns:
-            Booleans of the shape and layout of ``x``.
-        """
-        if not any(self._thresholds[:networks]):
-            return None
-        B, C, *spatial = x.shape
-        mask = torch.zeros((B, *spatial, networks, C // networks), dtype=torch.bool)
-        for network in range(networks):
-            if self._thresholds[network]:
-                drawn = _uniform(self._streams[network], (B, *spatial, C // networks))
-                mask[..., network, :] = torch.from_numpy(drawn < self._thresholds[network])
-        return mask.flatten(-2).movedim(-1, 1)
-
-
-def _uniform(stream: np.random.SFC64, shape: Sequence[int]) -> np.ndarray:
-    """16-bit integers of some shape, four from each draw of the generator."""
-    count = int(np.prod(shape))
-    return stream.random_raw(-(-count // 4)).view(np.uint16)[:count].reshape(shape)
+    def factors(self, networks: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """``(networks, *shape)``: the first networks multiply by these, 0 for dropped values."""
+        scales = self.scales(networks, dtype).view(networks, *(1 for _ in shape))
+        return (~self.dropped(networks, shape)).to(dtype) * scales

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 INITIALISATIONS = ("default", "he_normal", "glorot_normal", "normal", "truncated_normal", "orthogonal")
 """``default`` is torch's own, biases included; the standard deviation of both normal ones is 0.05."""
 
-_NORMAL = 0.05
+_NORMAL, _EMBEDDING = 0.05, 0.02
 
 
 def initial_row(
@@ -19,14 +19,17 @@ def initial_row(
 
     Args:
         shapes: of the parameters by name. ``x.bias`` goes with ``x.weight``; a weight of one dimension is a
-            factor and starts at 1.
+            factor and starts at 1; those with other names, such as position embeddings, start as normal
+            values of standard deviation 0.02.
         initialisation: one of :data:`INITIALISATIONS`.
         scale: multiplies all but factors.
     """
     parts = []
     for name, shape in shapes.items():
         tensor = torch.zeros(shape)
-        if len(shape) > 1:
+        if not name.endswith(("weight", "bias")):
+            tensor.normal_(std=_EMBEDDING, generator=generator)
+        elif len(shape) > 1:
             _draw_weight(tensor, initialisation, generator)
         elif name.endswith("weight"):
             parts.append(torch.ones(shape))

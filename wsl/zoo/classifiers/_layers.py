@@ -63,8 +63,8 @@ def pull_pixel_mean(gradient: Tensor, size: Sequence[int]) -> Tensor:
 
 def drop(x: Tensor, networks: int, dropout: StackedDropout | None) -> Tensor:
     """Dropout of ``(B, M * C, H, W)``; without one, ``x`` itself."""
-    dropped = None if dropout is None else dropout.dropped(x, networks)
-    if dropout is None or dropped is None:
+    if dropout is None or not dropout.drops(networks):
         return x
-    scales = torch.tensor(dropout.scales(networks), dtype=x.dtype).repeat_interleave(x.shape[1] // networks)
-    return x.masked_fill(dropped, 0) * scales[:, None, None]
+    B, C, H, W = x.shape
+    factors = dropout.factors(networks, (B, H, W, C // networks), x.dtype)
+    return x * factors.permute(1, 2, 3, 0, 4).flatten(3).permute(0, 3, 1, 2)

@@ -6,6 +6,7 @@ from itertools import chain
 import numpy as np
 
 from wsl.zoo._errors import ZooError
+from wsl.zoo.classifiers._dropout import DROPOUT_LEVELS
 from wsl.zoo.classifiers._initial import INITIALISATIONS
 from wsl.zoo.training import (
     OPTIMIZERS,
@@ -46,7 +47,7 @@ class TrainingRecipe:
     Args:
         learning_rate: constant over the training.
         weight_decay: times the weights, added to the gradient.
-        dropout: probability after each hidden activation, of every value by itself, rounded to 1/65,536.
+        dropout: probability after each hidden activation, of every value by itself, rounded to 1/256.
         optimizer: ``sgd``, ``momentum`` (0.9), ``adam`` or ``rmsprop``, with torch's default constants.
         initialisation: of weights, see :data:`INITIALISATIONS`; biases start at 0, unless it is ``default``.
         initial_scale: multiplies the initial weights.
@@ -91,7 +92,7 @@ class TrainingRecipe:
         return Hyperparameters(
             learning_rate=draw_number(self.learning_rate, generator),
             weight_decay=draw_number(self.weight_decay, generator),
-            dropout=round(draw_number(self.dropout, generator) * 2**16) / 2**16,
+            dropout=round(draw_number(self.dropout, generator) * DROPOUT_LEVELS) / DROPOUT_LEVELS,
             optimizer=draw_choice(self.optimizer, generator),
             initialisation=draw_choice(self.initialisation, generator),
             initial_scale=draw_number(self.initial_scale, generator),

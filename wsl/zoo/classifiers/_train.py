@@ -20,7 +20,7 @@ _EVALUATED = 1024
 
 
 class Checkpoint(NamedTuple):
-    """A network after an epoch: the steps taken so far, and its parameters ``(P,)``."""
+    """A network after an epoch: the steps taken so far, and its row ``(P + Q,)``."""
 
     epoch: int
     updates: int
@@ -35,13 +35,15 @@ class Figures(NamedTuple):
 
 
 def initial_rows(stack: ClassifierStack, plans: Sequence[NetworkPlan]) -> Tensor:
-    """``(M, P)`` float32; each row depends on its own plan alone."""
+    """``(M, P + Q)`` float32, see :class:`ClassifierStack`; each row depends on its own plan alone."""
+    buffers = [buffer.flatten() for buffer in stack.buffers.values()]
     rows = []
     for plan in plans:
         words = np.random.SeedSequence(plan.seed_of(INITIAL)).generate_state(1, np.uint64)
         generator = torch.Generator().manual_seed(int(words[0] >> 1))
         drawn = plan.hyperparameters
-        rows.append(initial_row(stack.shapes, drawn.initialisation, drawn.initial_scale, generator))
+        row = initial_row(stack.shapes, drawn.initialisation, drawn.initial_scale, generator)
+        rows.append(torch.cat([row, *buffers]))
     return torch.stack(rows)
 
 
@@ -74,7 +76,10 @@ def train_networks(
     images = [network_images(plan, train.labels, classes) for plan in plans]
     rows = initial_rows(stack, plans).to(train.pixels)
     optimizer = StackedOptimizer(
-        [h.optimizer for h in drawn], [h.learning_rate for h in drawn], [h.weight_decay for h in drawn], rows
+        [h.optimizer for h in drawn],
+        [h.learning_rate for h in drawn],
+        [h.weight_decay for h in drawn],
+        rows[:, : stack.parameters],
     )
     dropout = StackedDropout([h.dropout for h in drawn], [plan.seed_of(DROPOUT) for plan in plans])
     due: dict[int, list[tuple[int, int]]] = {}
@@ -92,19 +97,11 @@ def train_networks(
             active -= 1
         if active:
             batches = [seen.next_batch(batch_size) for seen in images[:active]]
-            pixels = stacked_batch(train.pixels, np.stack([taken for taken, _ in batches]))
+            pixels = stack.batch(train.pixels, np.stack([taken for taken, _ in batches]))
             labels = torch.from_numpy(np.stack([values for _, values in batches]))
             optimizer.step(stack.gradient(rows[:active], pixels, labels, dropout))
             advance(active * batch_size)
     return checkpoints
-
-
-def stacked_batch(pixels: Tensor, taken: np.ndarray) -> Tensor:
-    """Images ``(n, H, W, C)`` by their rows ``(M, B)`` as ``(B, M * C, H, W)``, channels last in memory."""
-    M, B = taken.shape
-    H, W, C = pixels.shape[1:]
-    batch = pixels[torch.from_numpy(taken.T.copy()).flatten()].view(B, M, H * W, C)
-    return batch.transpose(1, 2).reshape(B, H, W, M * C).contiguous().permute(0, 3, 1, 2)
 
 
 def evaluate(
@@ -113,17 +110,17 @@ def evaluate(
     """Loss and accuracy of M networks on the same images; those with outputs that are not finite are wrong.
 
     Args:
-        rows: ``(M, P)``.
+        rows: ``(M, P + Q)``.
         pixels: ``(n, H, W, C)``.
         taken, labels: ``(count,)``, the images to use by their rows, and their labels.
     """
-    parameters, wanted, M = stack.tensors(rows), torch.from_numpy(labels), len(rows)
+    tensors, wanted, M = stack.tensors(rows), torch.from_numpy(labels), len(rows)
     loss, right = torch.zeros(M, dtype=torch.float64), torch.zeros(M, dtype=torch.int64)
     size = max(1, _EVALUATED // M)
     with torch.no_grad():
         for start in range(0, len(taken), size):
             some = np.broadcast_to(taken[start : start + size], (M, len(taken[start : start + size])))
-            outputs = stack.logits(parameters, stacked_batch(pixels, some))
+            outputs = stack.logits(tensors, stack.batch(pixels, some))
             target = wanted[start : start + size].expand(M, -1)
             losses = F.cross_entropy(outputs.flatten(0, 1), target.flatten(), reduction="none")
             loss += losses.view_as(target).double().sum(1)
