@@ -123,3 +123,9 @@ def test_matching_needs_pairs_of_one_architecture():
         weight_matching(SIREN, sirens(4), sirens(3))
     with pytest.raises(SpecError, match="missing"):
         weight_matching(SIREN, sirens(2), {"a": torch.ones(2, 1)})
+    diverged = sirens(4)
+    diverged["layers.1.bias"][2, 3] = torch.nan
+    with pytest.raises(
+        ValueError, match=r"weights_b holds values that are not finite, in networks \[2\] of 4"
+    ):
+        weight_matching(SIREN, sirens(4), diverged)

@@ -3,6 +3,7 @@ import pytest
 import tiny_zoo
 import torch
 from described_families import FAMILIES
+from torch import nn
 
 import wsl.augment
 from wsl.augment import (
@@ -21,6 +22,7 @@ from wsl.augment import (
 from wsl.models import Siren, coordinate_grid
 from wsl.spec import WeightSpec
 from wsl.testing import random_weights
+from wsl.trace import trace
 
 STD = dict.fromkeys(tiny_zoo.SPEC.tensors, 2.0)
 
@@ -77,6 +79,51 @@ def test_families_linear_and_repeated_axes_keep_the_function(augmentation, name)
     kinds = {Permute: {None}, FlipSigns: {"sign", "linear"}, Rescale: {"positive", "linear"}}
     acts = kinds[type(augmentation)] & {None, *(scaling.kind for scaling in spec.scalings)}
     assert any(not torch.equal(moved[key], weights[key]) for key in weights) == bool(acts)
+
+
+class Normed(nn.Module):
+    """Convolutions with batch norms behind and before them, a residual connection, and a tanh."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.first_norm = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)
+        self.inner, self.second_norm = nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4)
+        self.plain = nn.BatchNorm1d(4, affine=False)
+        self.hidden, self.head = nn.Linear(4, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = self.first_norm(self.stem(x)).relu()
+        x = (x + self.second_norm(self.inner(x))).relu().mean((2, 3))
+        return self.head(self.hidden(self.plain(x)).tanh())
+
+
+def run(module, weights, inputs):
+    """Outputs of networks that cannot be batched, one after the other."""
+    states = [{key: tensor[b] for key, tensor in weights.items()} for b in range(3)]
+    return torch.stack([torch.func.functional_call(module, state, (inputs,)) for state in states])
+
+
+@pytest.mark.parametrize("augmentation", [Permute(), FlipSigns(), Rescale(0.5)])
+def test_networks_with_batch_norm_keep_their_function(augmentation):
+    module, generator = Normed().double().eval(), torch.Generator().manual_seed(0)
+    images = torch.randn(4, 1, 6, 6, generator=generator, dtype=torch.float64)
+    spec = trace(module, images)
+    weights = random_weights(spec, 3, generator)
+    moved = changed(spec, weights, [augmentation], generator)
+    torch.testing.assert_close(run(module, moved, images), run(module, weights, images), rtol=1e-9, atol=1e-9)
+    assert any(not torch.equal(moved[name], weights[name]) for name in weights)
+
+
+@pytest.mark.parametrize("augmentation", [AddNoise(2.0), DropWeights(0.9), MaskSmallest(0.9)])
+def test_running_statistics_get_no_noise_and_no_mask(augmentation):
+    spec = trace(Normed().eval(), torch.zeros(4, 1, 6, 6))
+    weights = random_weights(spec, 3, torch.Generator().manual_seed(0))
+    std = dict.fromkeys((ref.key for ref in spec.blocks), 1.0)
+    moved = changed(spec, weights, [augmentation], torch.Generator().manual_seed(1), std)
+    kept = {name for name in weights if "running" in name}
+    assert len(kept) == 6 and all(torch.equal(moved[name], weights[name]) for name in kept)
+    for name in ("stem.weight", "inner.weight", "head.weight"):
+        assert not torch.equal(moved[name], weights[name]), name
 
 
 def test_members_of_a_family_are_moved_apart():
@@ -194,6 +241,39 @@ def test_phases_move_by_half_periods_and_only_whole_ones_keep_the_function():
         torch.testing.assert_close(halves, halves.round(), rtol=0, atol=1e-9)
     half = {**weights, "layers.0.bias": weights["layers.0.bias"] + torch.pi / 60}
     assert not torch.allclose(outputs(half), outputs(weights))
+
+
+def test_layers_without_biases_have_no_phases():
+    module = Siren(2, (6, 5), 1, w0=7.0).double()
+    module.layers[0].register_parameter("bias", None)
+    weights = {name: tensor for name, tensor in networks(3).items() if name != "layers.0.bias"}
+    points = coordinate_grid((4, 4), dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    given = Networks(trace(module, points), weights, module=module)
+    for augmentation in (ShiftPhases(4), FlipSigns()):
+        moved = augment(given, [augmentation], generator=generator).weights
+        torch.testing.assert_close(
+            run(module, moved, points), run(module, weights, points), rtol=0, atol=1e-9
+        )
+        assert not torch.equal(moved["layers.1.bias"], weights["layers.1.bias"])
+    moved = augment(given, [ShiftPhases(4)], generator=generator).weights
+    assert torch.equal(moved["layers.0.weight"], weights["layers.0.weight"])
+
+
+@pytest.mark.parametrize(
+    "kind", [Permute, FlipSigns, Rescale, ShiftPhases, AddNoise, DropWeights, MaskSmallest]
+)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_the_type_of_numbers_stays_and_gradients_pass(kind, dtype):
+    weights = networks(3, dtype)
+    moved = change(kind(), weights)
+    assert all(tensor.dtype == dtype and not tensor.requires_grad for tensor in moved.values())
+    learned = {name: tensor.requires_grad_() for name, tensor in networks(3, dtype).items()}
+    found = change(kind(), learned)
+    assert all(torch.equal(found[name], moved[name]) for name in moved)
+    total = sum(tensor.square().sum() for tensor in found.values())
+    for gradient in torch.autograd.grad(total, list(learned.values())):
+        assert gradient.isfinite().all() and gradient.any()
 
 
 def test_phases_follow_the_frequency_of_each_layer():

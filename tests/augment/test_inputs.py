@@ -64,6 +64,16 @@ def test_sirens_absorb_any_affine_map(name):
     assert_moved(module, weights, move_coordinates(module, weights, matrix, shift), matrix, shift)
 
 
+def test_sirens_without_a_bias_are_turned_but_not_moved():
+    module, weights = build("siren")
+    module.layers[0].register_parameter("bias", None)
+    del weights["layers.0.bias"]
+    matrix, shift = RotateInputs(40).draw(4, 2, torch.Generator().manual_seed(2))
+    assert_moved(module, weights, move_coordinates(module, weights, matrix, shift), matrix, shift)
+    with pytest.raises(AugmentError, match="has no bias"):
+        move_coordinates(module, weights, matrix, shift + 1)
+
+
 @pytest.mark.parametrize("name", ["fourier", "fourier in space"])
 @pytest.mark.parametrize("turned", [1.0, -1.0])
 def test_fourier_features_absorb_shifts_and_the_point_reflection(name, turned):

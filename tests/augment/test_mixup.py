@@ -85,6 +85,9 @@ def test_shares_follow_their_distribution():
         assert shares.mean().item() == pytest.approx(0.5, abs=0.02)
         assert shares.var().item() == pytest.approx(variance, abs=0.01)
     assert mix(MixUp(0.2), weights, labels).labels.shape == (4000,)
+    tiny = MixUp(1e-4)._shares(4000, torch.Generator().manual_seed(0))
+    assert tiny.isfinite().all() and ((tiny < 1e-6) | (tiny > 1 - 1e-6)).double().mean() > 0.99
+    assert tiny.mean().item() == pytest.approx(0.5, abs=0.03)
 
 
 @pytest.mark.parametrize("kind", KINDS)

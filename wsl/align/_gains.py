@@ -6,7 +6,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from wsl.spec import WeightSpec
+from wsl.spec import WeightSpec, is_running_statistic
 
 Blocks = Mapping[str, Tensor]
 
@@ -44,8 +44,7 @@ def inner_product(spec: WeightSpec, a: Blocks, b: Blocks) -> Tensor:
 @lru_cache(maxsize=256)
 def counted(spec: WeightSpec) -> tuple[str, ...]:
     """Keys of the blocks that count: all but running statistics."""
-    statistics = ("running_mean", "running_var")
-    return tuple(ref.key for ref in spec.blocks if not ref.tensor.endswith(statistics))
+    return tuple(ref.key for ref in spec.blocks if not is_running_statistic(ref.tensor))
 
 
 @lru_cache(maxsize=256)

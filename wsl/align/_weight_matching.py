@@ -36,6 +36,7 @@ def weight_matching(
 
     Raises:
         SpecError: weights that do not fit ``spec``, or different numbers of networks.
+        ValueError: weights that are not finite.
 
     Source: Ainsworth et al. 2023, algorithm 1 (arXiv:2209.04836). Deviates: signs of neurons are matched too
     (sines, tanh, linear axes), members of families with them; axes come in the spec's order, not a random
@@ -50,6 +51,8 @@ def weight_matching(
             "matched one to one, so give equally many."
         )
     a, b = split(spec, weights_a), split(spec, weights_b)
+    _check_finite("weights_a", a)
+    _check_finite("weights_b", b)
     device = next(iter(a.values())).device
     whole = symmetry.identity(spec, batch, device=device, dtype=torch.float64)
     flipped = {index for axis in spec.hidden_axes for index in flips(spec, axis.name)}
@@ -179,6 +182,17 @@ def _match_jointly(state: _State, axis: str, keys: tuple[str, ...]) -> Action:
         for flip in flips(spec, member)[:1]:
             scales[flip] = signs.gather(-2, chosen).squeeze(-2)
     return Action(permutations, scales)
+
+
+def _check_finite(name: str, blocks: Blocks) -> None:
+    broken = torch.stack([~block.reshape(len(block), -1).isfinite().all(1) for block in blocks.values()]).any(
+        0
+    )
+    if broken.any():
+        raise ValueError(
+            f"{name} holds values that are not finite, in networks {broken.nonzero().flatten().tolist()} of "
+            f"{len(broken)}; nothing matches these.\n  Leave networks out whose training diverged."
+        )
 
 
 def _largest(state: _State) -> Tensor:

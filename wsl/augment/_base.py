@@ -49,12 +49,13 @@ class Augmentation(ABC):
     """A random change of a batch of networks.
 
     Attributes:
-        preserves_function: whether every network computes what it did before, up to rounding.
+        preserves_function: whether every network computes what it did before, up to rounding; no, unless
+            a class says so.
         reads_module: whether :attr:`Networks.module` is needed.
         mixes_labels: whether labels of classes become probabilities.
     """
 
-    preserves_function: ClassVar[bool]
+    preserves_function: ClassVar[bool] = False
     reads_module: ClassVar[bool] = False
     mixes_labels: ClassVar[bool] = False
 

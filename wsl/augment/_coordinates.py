@@ -37,17 +37,20 @@ def move_coordinates(
             f"the map has a matrix {tuple(matrix.shape)} and a shift {tuple(shift.shape)}; expected "
             f"{(size, count, count)} and {(size, count)}: networks, then coordinates."
         )
-    first, bias = weights["layers.0.weight"], weights["layers.0.bias"]
+    first = weights["layers.0.weight"]
     matrix, shift = matrix.to(first), shift.to(first)
-    if isinstance(module, Siren):
-        moved = {
-            "layers.0.weight": first @ matrix,
-            "layers.0.bias": bias + (first @ shift.unsqueeze(2)).squeeze(2),
-        }
-    else:
-        assert isinstance(module, FourierMLP)
-        moved = {"layers.0.weight": _turned(module.frequency_matrix.to(first), first, matrix, shift)}
-    return {**weights, **moved}
+    if isinstance(module, FourierMLP):
+        turned = _turned(module.frequency_matrix.to(first), first, matrix, shift)
+        return {**weights, "layers.0.weight": turned}
+    moved = {**weights, "layers.0.weight": first @ matrix}
+    if "layers.0.bias" in weights:
+        moved["layers.0.bias"] = weights["layers.0.bias"] + (first @ shift.unsqueeze(2)).squeeze(2)
+    elif shift.any():
+        raise AugmentError(
+            "SIRENs whose first layer has no bias cannot absorb a shift of their coordinates.\n"
+            "  Leave TranslateInputs out; rotations and scalings need no bias."
+        )
+    return moved
 
 
 def coordinates_of(module: nn.Module | None) -> int:

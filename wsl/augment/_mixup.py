@@ -50,9 +50,13 @@ class MixUp(Augmentation):
         return partners
 
     def _shares(self, count: int, generator: Generator) -> Tensor:
+        """``(count,)`` draws from Beta(alpha, alpha), float64, by logarithms: small alphas underflow."""
         alphas = torch.full((2, count), self.alpha, device=generator.device, dtype=torch.float64)
-        own, other = torch._standard_gamma(alphas, generator=generator)
-        return own / (own + other)
+        uniform = torch.rand(2, count, generator=generator, device=generator.device, dtype=torch.float64)
+        # A Gamma(alpha) variable is one of Gamma(alpha + 1) times U^(1 / alpha).
+        larger = torch._standard_gamma(alphas + 1, generator=generator)
+        own, other = larger.log() + uniform.clamp(min=1e-300).log() / self.alpha
+        return (own - other).sigmoid()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Noise and missing weights: nearly the same function."""
+"""Noise and missing weights: nearly the same function.
+
+Running means and variances of norms stay as they are: a variance that is zero or negative is none.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from wsl.augment._base import Augmentation, AugmentError, Networks, expect
+from wsl.spec import is_running_statistic
 
 
 @dataclass(frozen=True)
@@ -21,17 +25,17 @@ class AddNoise(Augmentation):
         expect(self.scale >= 0, f"AddNoise: scale is {self.scale}; expected at least 0.")
 
     def __call__(self, networks: Networks, generator: Generator) -> Networks:
-        spec, std = networks.spec, networks.std
+        std = networks.std
         if std is None:
             raise AugmentError(
                 "AddNoise needs the standard deviation of each block and was given none.\n"
                 "  Pass std=wsl.data.weight_statistics(batches).std to Networks."
             )
-        blocks = {
-            key: block + self.scale * std[key] * _like(block, torch.randn, generator)
-            for key, block in spec.split(networks.weights).items()
-        }
-        return networks.having(spec.join(blocks))
+
+        def noisy(key: str, block: Tensor) -> Tensor:
+            return block + self.scale * std[key] * _like(block, torch.randn, generator)
+
+        return _each_block(networks, noisy)
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,10 @@ class DropWeights(Augmentation):
         )
 
     def __call__(self, networks: Networks, generator: Generator) -> Networks:
-        return networks.having(
-            {
-                name: tensor * (_like(tensor, torch.rand, generator) >= self.probability)
-                for name, tensor in networks.weights.items()
-            }
-        )
+        def thinned(key: str, block: Tensor) -> Tensor:
+            return block.masked_fill(_like(block, torch.rand, generator) < self.probability, 0.0)
+
+        return _each_block(networks, thinned)
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,15 @@ class MaskSmallest(Augmentation):
     def __call__(self, networks: Networks, generator: Generator) -> Networks:
         drawn = torch.rand(len(networks), generator=generator, device=generator.device, dtype=torch.float64)
         shares = (self.quantile * drawn).unsqueeze(1)
-        return networks.having(
-            networks.spec.join(
-                {key: _masked(block, shares) for key, block in networks.spec.split(networks.weights).items()}
-            )
-        )
+        return _each_block(networks, lambda key, block: _masked(block, shares))
+
+
+def _each_block(networks: Networks, change: Callable[[str, Tensor], Tensor]) -> Networks:
+    """Change each block of trained weights ``(B, *view)``, given its key."""
+    spec = networks.spec
+    blocks = spec.split(networks.weights)
+    trained = [ref.key for ref in spec.blocks if not is_running_statistic(ref.tensor)]
+    return networks.having(spec.join({**blocks, **{key: change(key, blocks[key]) for key in trained}}))
 
 
 def _masked(block: Tensor, shares: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ class ShiftPhases(Augmentation):
     """Shift the phase of each neuron of a SIREN by a random number of half periods.
 
     A neuron computes ``sin(w0 (W x + b))``. Adding ``k pi / w0`` to ``b`` multiplies it by ``(-1)^k``, for
-    whole ``k`` only; what reads it is multiplied by the same. The function stays the same: with
-    :class:`FlipSigns`, these are all shifts that keep it.
+    whole ``k`` only; what reads it is multiplied by the same. The function stays the same. With
+    :class:`FlipSigns`, these are all shifts that keep it. Layers without biases have no phases.
 
     Args:
         most: ``k`` is uniform in ``-most … most``.
@@ -40,7 +40,9 @@ class ShiftPhases(Augmentation):
         sines = _siren(networks.module).sines
         weights = dict(networks.weights)
         for i, sine in enumerate(sines):
-            bias, reader = weights[f"layers.{i}.bias"], weights[f"layers.{i + 1}.weight"]
+            bias, reader = weights.get(f"layers.{i}.bias"), weights[f"layers.{i + 1}.weight"]
+            if bias is None:
+                continue
             halves = torch.randint(
                 -self.most, self.most + 1, bias.shape, generator=generator, device=generator.device
             )

@@ -8,7 +8,7 @@ from wsl.spec._dims import Dim, Factor, factors_of
 from wsl.spec._topology import Edge, NodeSet, Topology, edge_ends, stored_dims
 from wsl.spec._values import Axis, Block, BlockRef, Exponent, Note, Scaling, SpecError, TensorSpec
 from wsl.spec._weight_spec import WeightSpec
-from wsl.spec._weights import part_of
+from wsl.spec._weights import is_running_statistic, part_of
 
 __all__ = [
     "Axis",
@@ -27,6 +27,7 @@ __all__ = [
     "WeightSpec",
     "edge_ends",
     "factors_of",
+    "is_running_statistic",
     "part_of",
     "stored_dims",
 ]

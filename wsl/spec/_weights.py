@@ -142,6 +142,11 @@ def _names(names: list[str]) -> str:
     return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
 
 
+def is_running_statistic(name: str) -> bool:
+    """Whether a tensor holds running means or variances of a norm: part of the function, but not trained."""
+    return name.endswith(("running_mean", "running_var"))
+
+
 def parameter_count(spec: "WeightSpec") -> int:
     """Number of stored entries of one network."""
     return sum(math.prod(tensor.shape) for tensor in spec.tensors.values())
