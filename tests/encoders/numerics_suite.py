@@ -71,11 +71,13 @@ class NumericsSuite(Suite):
     """What must work on every encoder, whatever it computes.
 
     Flags: ``standardises``, whether the encoder reads standardised weights; ``precision``, how far results in
-    bfloat16 may be from those in float32, relative to their largest entry.
+    bfloat16 may be from those in float32, relative to their largest entry; ``reach``, how large weights may
+    be, in units of the statistics, without an overflow in float32.
     """
 
     standardises = True
     precision = 0.1
+    reach = 1e8
 
     @EVERY_SPEC
     def test_gradients(self, spec: WeightSpec) -> None:
@@ -108,6 +110,20 @@ class NumericsSuite(Suite):
                 assert all(part.isfinite().all() for part in parts)
                 grads = [p.grad for p in (*model.parameters(), *leaves.values()) if p.grad is not None]
                 assert grads and all(grad.isfinite().all() for grad in grads)
+
+    @EVERY_SPEC
+    @pytest.mark.parametrize("factor", [1e4, 1e8])
+    def test_weights_far_from_the_statistics(self, spec: WeightSpec, factor: float) -> None:
+        """As of a network that diverged: it becomes neither NaN nor infinite, and nor do gradients."""
+        if factor > self.reach:
+            pytest.skip("products of many factors, which nothing bounds")
+        model, drawn = Model(self.seeded(spec)), random_weights(spec, 2, dtype=torch.float32)
+        leaves = {name: (weight * factor).requires_grad_() for name, weight in drawn.items()}
+        parts = model(leaves)
+        assert all(part.isfinite().all() for part in parts)
+        total(parts).backward()
+        grads = [p.grad for p in (*model.parameters(), *leaves.values()) if p.grad is not None]
+        assert all(grad.isfinite().all() for grad in grads) and any(grad.any() for grad in grads)
 
     @EVERY_SPEC
     def test_empty_batch(self, spec: WeightSpec) -> None:

@@ -10,6 +10,8 @@ from wsl.testing import random_weights
 
 
 class TestScaleGMN(EncoderSuite):
+    reach = 1e3
+
     def make(self, spec: WeightSpec) -> ScaleGMN:
         return ScaleGMN(spec, channels=6, layers=2, frequencies=3)
 

@@ -9,6 +9,8 @@ from wsl.testing import random_weights
 
 
 class TestScaleGMNBidirectional(EncoderSuite):
+    reach = 1e3
+
     def make(self, spec: WeightSpec) -> ScaleGMNBidirectional:
         return ScaleGMNBidirectional(spec, channels=6, layers=2, frequencies=3)
 

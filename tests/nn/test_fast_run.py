@@ -121,3 +121,21 @@ def test_order_leaves_cycles_out() -> None:
             assert all(end is not None and end.nodes in seen for end in sources)
             seen.add(step.name)
         assert seen == set(layout.sizes)
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+@pytest.mark.parametrize("factor", [1e4, 1e8])
+def test_networks_far_outside_of_the_statistics_do_not_overflow(name: str, factor: float) -> None:
+    """In single precision, whatever they are built of; and their gradients neither."""
+    spec = TOPOLOGIES[name]
+    layout, drawn = graph_layout(spec), random_weights(spec, 2, dtype=torch.float32)
+    torch.manual_seed(0)
+    learned = LearnedRun(5)
+    leaves = {key: (weight * factor).requires_grad_() for key, weight in drawn.items()}
+    blocks = spec.split(leaves)
+    graph = {block.key: block.to_graph(blocks[block.key]) for block in layout.blocks}
+    activity = learned(layout, run_order(layout), graph, dict.fromkeys(graph, torch.tensor(1.0)))
+    activity.square().sum().backward()
+    assert activity.isfinite().all() and activity.abs().max() < 1e8
+    grads = [x.grad for x in (*leaves.values(), *learned.parameters()) if x.grad is not None]
+    assert grads and all(grad.isfinite().all() for grad in grads)

@@ -40,6 +40,7 @@ _WAVES: dict[str | None, Callable[[Tensor], Tensor]] = {"sin": torch.sin, "cos":
 _ROOT_MEAN_SQUARE = math.sqrt(0.5)  # of a sine, and of half of the values
 _EPSILON = 1e-5
 _SMALLEST = 1e-30
+_LARGEST = 1e6
 _LARGEST_LOG = 30.0
 
 
@@ -63,7 +64,8 @@ class LearnedRun(nn.Module):
     of norms), then its activation. Sines have a scale that no specification knows of, ``sin(w0 (W x + b))``:
     their arguments are scaled to a mean square of about 1 by the statistics of the weights, and each run
     multiplies them by learned gains, a factor of its own and one that depends on what the specification says
-    of the nodes. Results are scaled likewise, by one number for each node set.
+    of the nodes. Results are scaled likewise, by one number for each node set, and cut off at a million
+    times what the statistics expect, so that networks far outside of them do not overflow.
 
     It is exact, up to these gains and scales, for networks of perceptrons, residual connections, and batch
     norms on pictures of one pixel. Else it is no simulation: norms are taken over the nodes of a set,
@@ -143,7 +145,7 @@ class LearnedRun(nn.Module):
             parts.append(use.target.unfold(use.source.fold(sent.relative)))
             logs.append(sent.log_scale)
         if step.activation == "product":
-            return Values(torch.stack(parts).prod(0), torch.stack(logs).sum())
+            return Values(_cut_off(torch.stack(parts)).prod(0), torch.stack(logs).sum())
         if len(parts) == 1:
             return Values(parts[0], logs[0])
         log_scale = torch.stack(logs).amax()
@@ -154,12 +156,14 @@ class LearnedRun(nn.Module):
     def _activated(self, step: NodeStep, total: Values, features: Tensor) -> Values:
         relative, log_scale = total
         if step.activation in _LINEAR:
-            return total
+            return Values(_cut_off(relative), log_scale)
         if function := _HOMOGENEOUS.get(step.activation):
-            return Values(function(relative) / _ROOT_MEAN_SQUARE, log_scale + math.log(_ROOT_MEAN_SQUARE))
+            relative = function(_cut_off(relative))
+            return Values(relative / _ROOT_MEAN_SQUARE, log_scale + math.log(_ROOT_MEAN_SQUARE))
         if function := _UNBOUNDED.get(step.activation):
             log_scale, least = log_scale.clamp(max=_LARGEST_LOG), log_scale.clamp(0, _LARGEST_LOG)
-            return Values(function(relative * log_scale.exp()) * (-least).exp(), least)
+            relative = function(_cut_off(relative) * log_scale.exp())
+            return Values(relative * (-least).exp(), least)
         if function := _BOUNDED.get(step.activation):
             relative = function(relative * log_scale.clamp(max=_LARGEST_LOG).exp())
         else:
@@ -196,6 +200,10 @@ def _scaled(relative: Tensor, square: Tensor, log_scale: Tensor) -> Values:
     """Values whose mean square is ``square``, and then about 1."""
     square = square.clamp(min=_SMALLEST)
     return Values(relative * square.rsqrt(), log_scale + square.log() / 2)
+
+
+def _cut_off(relative: Tensor) -> Tensor:
+    return relative.clamp(-_LARGEST, _LARGEST)
 
 
 def _standardised(x: Tensor, centre: bool) -> Tensor:
