@@ -10,7 +10,6 @@ from torch.nn import functional as F
 from wsl.models import ACTIVATIONS as MODEL_ACTIVATIONS
 from wsl.zoo import ForwardDefinition
 from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
-from wsl.zoo.classifiers._dropout import StackedDropout
 from wsl.zoo.classifiers._initial import INITIALISATIONS, initial_row
 from wsl.zoo.classifiers._layers import ACTIVATIONS, drop
 from wsl.zoo.classifiers._plan import NetworkPlan
@@ -18,7 +17,7 @@ from wsl.zoo.classifiers._recipe import Hyperparameters
 from wsl.zoo.classifiers._small_cnn_stack import SmallCnnStack
 from wsl.zoo.classifiers._stack import ClassifierStack
 from wsl.zoo.classifiers._train import evaluate, initial_rows, network_images, train_networks
-from wsl.zoo.training import OPTIMIZERS, StackedOptimizer
+from wsl.zoo.training import OPTIMIZERS, StackedDropout, StackedOptimizer
 
 CLASSES = 3
 SMALL = ForwardDefinition(

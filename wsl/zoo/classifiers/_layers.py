@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from wsl.zoo.classifiers._dropout import StackedDropout
+from wsl.zoo.training import StackedDropout
 
 _aten = torch.ops.aten
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from wsl.zoo._forward import ForwardDefinition
-from wsl.zoo.classifiers._dropout import StackedDropout
 from wsl.zoo.classifiers._stack import ClassifierStack
+from wsl.zoo.training import StackedDropout
 
 
 class ModuleStack(ClassifierStack):

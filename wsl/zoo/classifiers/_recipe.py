@@ -6,9 +6,9 @@ from itertools import chain
 import numpy as np
 
 from wsl.zoo._errors import ZooError
-from wsl.zoo.classifiers._dropout import DROPOUT_LEVELS
 from wsl.zoo.classifiers._initial import INITIALISATIONS
 from wsl.zoo.training import (
+    DROPOUT_LEVELS,
     OPTIMIZERS,
     Number,
     Range,

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wsl.zoo.classifiers._dropout import StackedDropout
 from wsl.zoo.classifiers._layers import ACTIVATIONS
 from wsl.zoo.classifiers._stack import ClassifierStack
+from wsl.zoo.training import StackedDropout
 
 
 class SmallCnnStack(ClassifierStack):

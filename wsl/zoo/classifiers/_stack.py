@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsl.zoo._forward import ForwardDefinition
-from wsl.zoo.classifiers._dropout import StackedDropout
+from wsl.zoo.training import StackedDropout
 
 
 class ClassifierStack(ABC):

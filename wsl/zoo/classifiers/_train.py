@@ -9,11 +9,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
-from wsl.zoo.classifiers._dropout import StackedDropout
 from wsl.zoo.classifiers._initial import initial_row
 from wsl.zoo.classifiers._plan import DROPOUT, IMAGES, INITIAL, NetworkPlan
 from wsl.zoo.classifiers._stack import ClassifierStack
-from wsl.zoo.training import StackedOptimizer
+from wsl.zoo.training import StackedDropout, StackedOptimizer
 
 # Images of one evaluation step, over all networks of the stack. Part of the result's rounding: a constant.
 _EVALUATED = 1024

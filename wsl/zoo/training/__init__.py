@@ -1,5 +1,6 @@
-"""What builders that train populations share: drawn hyperparameters, and optimizers of stacked networks."""
+"""What builders that train populations share: drawn hyperparameters, stacked optimizers and dropout."""
 
+from wsl.zoo.training._dropout import DROPOUT_LEVELS, StackedDropout
 from wsl.zoo.training._optimizers import OPTIMIZERS, StackedOptimizer
 from wsl.zoo.training._sampling import (
     Number,
@@ -12,9 +13,11 @@ from wsl.zoo.training._sampling import (
 )
 
 __all__ = [
+    "DROPOUT_LEVELS",
     "OPTIMIZERS",
     "Number",
     "Range",
+    "StackedDropout",
     "StackedOptimizer",
     "as_list",
     "check_choice",
