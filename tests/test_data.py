@@ -219,3 +219,36 @@ def test_pickles_without_its_file(path):
     data = ZooDataModule(str(path), batch_size=16)
     rows = batches(data.val_dataloader())
     assert same(batches(pickle.loads(pickle.dumps(data)).val_dataloader()), rows)
+
+
+def test_conditions_choose_rows_of_every_split_or_of_some(zoo_path):
+    zoo = Zoo.open(zoo_path)
+    data = ZooDataModule(zoo_path, where="label != 1")
+    labels = zoo.metadata["label"]
+    for split in ("train", "val", "test"):
+        expected = [row for row in zoo.split(split) if labels[row] != 1]
+        assert data.rows(split).tolist() == expected and 0 < len(expected) < len(zoo.split(split))
+    data = ZooDataModule(zoo_path, where={"train": "label == 0", "test": "label == 2"})
+    assert set(labels[data.rows("train")]) == {0} and set(labels[data.rows("test")]) == {2}
+    assert data.rows("val").tolist() == zoo.split("val").tolist()
+    for batch in data.train_dataloader():
+        assert set(batch.labels.tolist()) == {0}
+    with pytest.raises(DataError, match=r"none of the 72 networks in split 'train' .* 'label == 9'"):
+        ZooDataModule(zoo_path, where="label == 9").check("fit")
+
+
+def test_statistics_are_of_the_chosen_rows(zoo_path):
+    data = ZooDataModule(zoo_path, where="label == 2")
+    chosen = Zoo.open(zoo_path).weights(data.rows("train"))["layers.1.weight"]
+    assert float(data.statistics.std["layers.1.weight"]) == pytest.approx(
+        float(chosen.std(correction=0)), rel=1e-4
+    )
+
+
+def test_labels_are_computed_from_columns(zoo_path):
+    data = ZooDataModule(zoo_path, label="1 - score / 2")
+    data.setup("fit")
+    assert np.allclose(data.labels, 1 - Zoo.open(zoo_path).metadata["score"] / 2)
+    values = data.labels[data.rows("train")]
+    expected = (values.mean(), values.std(), values.min(), values.max())
+    assert data.targets == pytest.approx(expected, rel=1e-6)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_zoos import FORWARD, SPEC, mixed_zoo, row_weights
 
 from wsl.zoo import Architecture, Zoo, ZooError, ZooWriter
-from wsl.zoo._where import where
+from wsl.zoo._where import compute, where
 
 COLUMNS = {
     "step": np.array([0, 86, 86, 3, 86, 20]),
@@ -176,3 +176,26 @@ def test_tables_of_other_packages(checkpoints: Zoo, package: str, monkeypatch: p
     assert names == ["loss", "model", "step"]
     for name in names:
         assert np.asarray(table[name]).tolist() == checkpoints.metadata[name].tolist()
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        ("step", COLUMNS["step"]),
+        ("`test acc` - 2 * loss", COLUMNS["test acc"] - 2 * LOSS),
+        ("3", [3] * 6),
+        ("activation", ACTIVATION),
+        ("step == 86", [0, 1, 1, 0, 1, 0]),
+    ],
+)
+def test_numbers_are_computed_for_every_row(expression: str, values: Any) -> None:
+    np.testing.assert_array_equal(compute(expression, COLUMNS, 6), values)
+
+
+def test_a_column_of_the_zoo_by_name_or_expression(tmp_path: Path) -> None:
+    zoo = mixed_zoo(tmp_path / "zoo.h5")
+    name = next(name for name, column in zoo.metadata.items() if column.dtype.kind in "if")
+    np.testing.assert_array_equal(zoo.column(name), zoo.metadata[name])
+    np.testing.assert_array_equal(zoo.column(f"`{name}` + row"), zoo.metadata[name] + np.arange(len(zoo)))
+    with pytest.raises(ZooError, match="no metadata column 'missing'"):
+        zoo.column("missing * 2")

@@ -19,7 +19,7 @@ from wsl.data.statistics import (
 )
 
 if TYPE_CHECKING:
-    from wsl.data.module import BaseDataModule, DataError, ZooDataModule
+    from wsl.data.module import BaseDataModule, DataError, Targets, ZooDataModule
 
 __all__ = [
     "ArchitectureSampler",
@@ -29,6 +29,7 @@ __all__ = [
     "DataError",
     "MixedBatch",
     "MixedRows",
+    "Targets",
     "WeightBatch",
     "WeightLoader",
     "WeightStatistics",
@@ -43,6 +44,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("BaseDataModule", "DataError", "ZooDataModule"):
+    if name in ("BaseDataModule", "DataError", "Targets", "ZooDataModule"):
         return getattr(import_module("wsl.data.module"), name)
     raise AttributeError(f"module 'wsl.data' has no attribute {name!r}")

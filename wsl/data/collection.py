@@ -73,6 +73,11 @@ class ZooCollection:
         parts = zip(self._starts, self.zoos, strict=False)
         return np.concatenate([start + np.asarray(zoo.split(name)) for start, zoo in parts])
 
+    def where(self, condition: str) -> np.ndarray:
+        """``(n,)`` sorted rows that meet a condition on their metadata (:meth:`wsl.zoo.Zoo.where`)."""
+        parts = zip(self._starts, self.zoos, strict=False)
+        return np.concatenate([start + zoo.where(condition) for start, zoo in parts])
+
     def modules(self, augmentations: Sequence[Augmentation]) -> dict[int, nn.Module | None]:
         """By architecture the modules that ``augmentations`` read, checked by them; none if none reads them.
 

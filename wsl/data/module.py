@@ -1,7 +1,7 @@
 """Lightning data modules over zoos."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
 import numpy as np
@@ -12,13 +12,22 @@ from wsl.data.loading import WeightLoader, ZooRows
 from wsl.data.sampling import ArchitectureSampler, BatchSampler
 from wsl.data.statistics import WeightStatistics, mixed_statistics, zoo_statistics
 from wsl.spec import WeightSpec
-from wsl.zoo import ForwardDefinition, Zoo
+from wsl.zoo import ForwardDefinition, MissingColumnError, Zoo
 
 MOST_CLASSES = 1_000_000
 
 
 class DataError(ValueError):
     """The data of a run are missing, or do not fit what the run asks of them."""
+
+
+class Targets(NamedTuple):
+    """The numbers to predict, over the training networks; ``std`` is 0 for a single one."""
+
+    mean: float
+    std: float
+    low: float
+    high: float
 
 
 class BaseDataModule(pl.LightningDataModule):
@@ -54,6 +63,11 @@ class BaseDataModule(pl.LightningDataModule):
         raise NotImplementedError
 
     @property
+    def targets(self) -> Targets:
+        """The labels of the train split as numbers; for tasks that predict these."""
+        raise NotImplementedError
+
+    @property
     def fingerprint(self) -> str:
         """Identifies the data's content, for logs and to refuse resuming on other data."""
         raise NotImplementedError
@@ -74,7 +88,11 @@ class ZooDataModule(BaseDataModule):
     Args:
         path: a zoo file, as written by ``python -m wsl zoo build``, or a list of them.
         batch_size: networks in a batch (of each process).
-        label: the metadata column to predict.
+        label: the metadata column to predict, or numbers computed from columns, such as
+            ``train_accuracy - test_accuracy``.
+        where: condition on the metadata that networks of all splits meet, such as ``step == 86``; or one for
+            each split that needs one, so that training sees other networks than the test:
+            ``{train: "activation == 'relu'", test: "activation == 'tanh'"}``.
         augmentations: changes of training batches, in order.
         eval_batch_size: networks in a batch outside training; ``batch_size`` if not given.
         num_workers: reading processes; 0 reads in the training process, which is fastest for small networks.
@@ -97,6 +115,7 @@ class ZooDataModule(BaseDataModule):
         num_workers: int = 0,
         seed: int = 0,
         predict_split: str = "test",
+        where: dict[str, str] | str | None = None,
     ) -> None:
         super().__init__()
         for name, value, least in (
@@ -115,6 +134,7 @@ class ZooDataModule(BaseDataModule):
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size or batch_size
         self.augmentations = tuple(augmentations)
         self.num_workers, self.seed, self.predict_split = num_workers, seed, predict_split
+        self.where = dict(where) if isinstance(where, Mapping) else where
         self._zoos: ZooCollection | None = None
         self._statistics: WeightStatistics | None = None
         self._labels: np.ndarray | None = None
@@ -190,19 +210,42 @@ class ZooDataModule(BaseDataModule):
         return classes
 
     @property
+    def targets(self) -> Targets:
+        values = self.labels[self.rows("train")].astype(np.float64)
+        if not np.isfinite(values).all():
+            missing = int((~np.isfinite(values)).sum())
+            raise DataError(
+                f"{self.label!r} of {self.path} is not finite for {missing} of {len(values)} training "
+                "networks.\n"
+                "  Leave them out with data.where, such as diverged == 0, or name another column with "
+                "data.label."
+            )
+        return Targets(float(values.mean()), float(values.std()), float(values.min()), float(values.max()))
+
+    @property
     def fingerprint(self) -> str:
         return self.zoos.fingerprint
 
     def rows(self, split: str) -> np.ndarray:
-        """Rows of a split, sorted as stored.
+        """Rows of a split that meet its condition, sorted as stored.
 
         Raises:
-            DataError: the zoo has no such split, or it is empty.
+            DataError: the zoo has no such split, or it is empty, or no row of it meets the condition.
+            ZooError: a condition cannot be read.
         """
         rows = np.asarray(self.zoos.split(split))
         if rows.size == 0:
             raise DataError(f"split {split!r} of {self.path} is empty; build the zoo with a share for it.")
-        return rows
+        condition = self.where.get(split) if isinstance(self.where, dict) else self.where
+        if condition is None:
+            return rows
+        chosen = np.intersect1d(rows, self.zoos.where(condition))
+        if chosen.size == 0:
+            raise DataError(
+                f"none of the {len(rows)} networks in split {split!r} of {self.path} meets the condition "
+                f"{condition!r}.\n  Look at the columns with `python -m wsl zoo info`, and change data.where."
+            )
+        return chosen
 
     def train_dataloader(self) -> WeightLoader:
         return self._loader("train", self.batch_size, train=True)
@@ -220,6 +263,7 @@ class ZooDataModule(BaseDataModule):
         return {
             "fingerprint": self.fingerprint,
             "label": self.label,
+            "where": self.where,
             "batch_size": self.batch_size,
             "seed": self.seed,
             "augmentations": [f"{type(change).__name__}({vars(change)})" for change in self.augmentations],
@@ -266,12 +310,13 @@ class ZooDataModule(BaseDataModule):
 
 
 def _labels(zoo: Zoo, column: str) -> np.ndarray:
-    if column not in zoo.metadata:
+    try:
+        values = zoo.column(column)
+    except MissingColumnError as err:
         raise DataError(
-            f"the zoo has no metadata column {column!r}; it has {', '.join(sorted(zoo.metadata))}.\n"
+            f"the zoo has no metadata column {err.column!r}; it has {', '.join(sorted(zoo.metadata))}.\n"
             "  Name one of them with data.label."
-        )
-    values = np.asarray(zoo.metadata[column])
+        ) from err
     if values.dtype.kind not in "iufb":
         raise DataError(
             f"column {column!r} of {zoo.path} holds text such as {str(values[0])!r}; expected numbers.\n"

@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 import wsl
 from wsl import encoders
-from wsl.data import BaseDataModule, WeightLoader, WeightStatistics
+from wsl.data import BaseDataModule, WeightLoader
 from wsl.encoders import Encoder, MixedEncoder, reads_any_spec
 from wsl.nn import ProbedModule
 from wsl.spec import WeightSpec
@@ -117,7 +117,7 @@ class BaseTask(pl.LightningModule):
             return
         self._build(record)
         if not self.trainer.ckpt_path:
-            self.set_statistics(data.statistics)
+            self.set_data(data)
 
     def rehearse(self, data: BaseDataModule) -> None:
         """Build all that a run on ``data`` needs and drop it again; torch's random state stays as it is.
@@ -145,9 +145,10 @@ class BaseTask(pl.LightningModule):
         """Number of values that the head gives for each network."""
         return data.classes
 
-    def set_statistics(self, statistics: WeightStatistics) -> None:
-        """Hand the statistics of the training data to the encoder, whose buffers keep them."""
+    def set_data(self, data: BaseDataModule) -> None:
+        """Take from the data what buffers keep: the statistics of the training weights, for the encoder."""
         assert self.encoder is not None
+        statistics = data.statistics
         self.encoder.set_statistics(statistics.mean, statistics.std)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -29,7 +29,8 @@ class EpochLog(pl.Callback):
 class PredictionTable(pl.Callback):
     """Writes what a task predicts: ``predictions.csv`` and, where the task gives them, ``embeddings.npy``.
 
-    Columns: ``row``, ``label``, ``prediction`` and a probability for each class, ordered by row.
+    Columns: ``row``, ``label``, ``prediction`` and, where classes are predicted, a probability for each,
+    ordered by row.
     Embeddings are float32 ``(n, features)`` in the same order. Meant for one process.
 
     Args:
@@ -66,10 +67,14 @@ class PredictionTable(pl.Callback):
 
 
 def _csv(table: dict[str, np.ndarray]) -> str:
+    """``row``, ``label`` and ``prediction``, of classes with a probability for each."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    probabilities = table["probabilities"]
-    writer.writerow(["row", "label", "prediction", *(f"p{i}" for i in range(probabilities.shape[1]))])
-    for row, label, chances in zip(table["rows"], table["labels"], probabilities, strict=True):
-        writer.writerow([row, label, chances.argmax(), *(f"{chance:.6g}" for chance in chances)])
+    chances = table.get("probabilities", np.empty((len(table["rows"]), 0)))
+    predictions = chances.argmax(1) if "probabilities" in table else table["predictions"]
+    writer.writerow(["row", "label", "prediction", *(f"p{i}" for i in range(chances.shape[1]))])
+    for row, label, prediction, shares in zip(
+        table["rows"], table["labels"], predictions, chances, strict=True
+    ):
+        writer.writerow([row, label, prediction, *(f"{share:.6g}" for share in shares)])
     return text.getvalue()

@@ -8,17 +8,15 @@ from torch.nn import functional as F
 from torchmetrics.classification import MulticlassAccuracy
 
 from wsl.data import MixedBatch, WeightBatch
-from wsl.encoders import Encoder, GraphMetanetwork, MixedEncoder, MixedWeights
-from wsl.nn import InvariantHead, PooledHead
+from wsl.encoders import Encoder, GraphMetanetwork, MixedEncoder
 from wsl.spec import WeightSpec
-from wsl.tasks.base import BaseTask, EncoderFactory, OptimizerFactory, ScheduleFactory
+from wsl.tasks.base import EncoderFactory, OptimizerFactory, ScheduleFactory
 from wsl.tasks.factories import TaskError
+from wsl.tasks.invariant import STAGES, InvariantTask
 from wsl.tasks.schedule import WarmupCosine
 
-STAGES = ("train", "val", "test")
 
-
-class INRClassification(BaseTask):
+class INRClassification(InvariantTask):
     """Cross entropy on the logits of an invariant head over an encoder.
 
     Labels are classes, or probabilities of classes where augmentations mix networks; the training accuracy
@@ -67,52 +65,22 @@ class INRClassification(BaseTask):
 
     def build_head(self, spec: WeightSpec, encoder: Encoder, outputs: int) -> nn.Module:
         self._count_with(outputs)
-        return InvariantHead(spec, encoder.channels, outputs)
+        return super().build_head(spec, encoder, outputs)
 
     def build_mixed_head(self, encoder: MixedEncoder, outputs: int) -> nn.Module:
         self._count_with(outputs)
-        return PooledHead(encoder.channels, outputs)
+        return super().build_mixed_head(encoder, outputs)
 
-    def forward(self, weights: dict[str, Tensor] | MixedWeights) -> Tensor:
-        """Logits ``(B, classes)`` of weights ``(B, *shape)``, or of weights of several architectures.
-
-        Raises:
-            TaskError: there is no encoder yet.
-        """
-        if self.encoder is None or self.head is None:
-            raise TaskError(
-                "the task has no encoder yet: it is built for the data of a run, or from a checkpoint.\n"
-                "  Fit it with a Trainer, or load it with INRClassification.load_from_checkpoint(path)."
-            )
-        logits: Tensor = self.head(self.encoder(weights))
-        return logits
-
-    def training_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> Tensor:
-        return self._step(batch, "train")
-
-    def validation_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> None:
-        self._step(batch, "val")
-
-    def test_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> None:
-        self._step(batch, "test")
-
-    def predict_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> dict[str, Tensor]:
-        """Rows ``(B,)``, labels ``(B,)``, probabilities ``(B, classes)`` and embeddings ``(B, pooled)``."""
-        assert self.encoder is not None and isinstance(self.head, InvariantHead | PooledHead)
-        features = self.encoder(batch.weights)
-        return {
-            "rows": batch.rows,
-            "labels": batch.labels,
-            "probabilities": self.head(features).softmax(dim=-1),
-            "embeddings": self.head.pool(features),
-        }
+    def read_out(self, outputs: Tensor) -> dict[str, Tensor]:
+        """``probabilities`` ``(B, classes)``."""
+        return {"probabilities": outputs.softmax(dim=-1)}
 
     def _count_with(self, classes: int) -> None:
         self.accuracies = nn.ModuleDict(
             {f"{stage}_accuracy": MulticlassAccuracy(classes, average="micro") for stage in STAGES}
         )
 
-    def _step(self, batch: WeightBatch | MixedBatch, stage: str) -> Tensor:
+    def step(self, batch: WeightBatch | MixedBatch, stage: str) -> Tensor:
         logits = self(batch.weights)
         loss = F.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
         accuracy = self.accuracies[f"{stage}_accuracy"]

@@ -11,7 +11,7 @@ from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._info import zoo_info
 from wsl.zoo._layout import Architecture
 from wsl.zoo._lines import row_lines
-from wsl.zoo._metadata import Metadata
+from wsl.zoo._metadata import Metadata, MissingColumnError
 from wsl.zoo._shards import Shard, even_shards
 from wsl.zoo._splits import Split, split_by_model
 from wsl.zoo._store import Zoo
@@ -26,6 +26,7 @@ __all__ = [
     "ForwardDefinition",
     "Located",
     "Metadata",
+    "MissingColumnError",
     "RowBlock",
     "Shard",
     "ShardedBuild",

@@ -58,13 +58,14 @@ class Metadata(Mapping[str, np.ndarray]):
 
 
 class MissingColumnError(ZooError, KeyError):
-    """A metadata column that does not exist."""
+    """A metadata column that does not exist: ``column``."""
 
     def __init__(self, name: str, owner: str, columns: Mapping[str, Any]) -> None:
         self.message = (
             f"There is no metadata column {name!r}: {owner} has {', '.join(sorted(columns)) or 'none'}."
         )
         super().__init__(self.message)
+        self.column = name
 
     def __str__(self) -> str:  # a KeyError shows its argument in quotation marks
         return self.message

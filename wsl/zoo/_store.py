@@ -21,7 +21,7 @@ from wsl.zoo._map import RowFile, Rows, select
 from wsl.zoo._metadata import Metadata
 from wsl.zoo._reader import Content, Stored, read_content
 from wsl.zoo._splits import Split
-from wsl.zoo._where import where
+from wsl.zoo._where import compute, where
 
 
 class Zoo:
@@ -159,8 +159,25 @@ class Zoo:
         Raises:
             ZooError: no such column, or something that is not of the language. Nothing is run as code.
         """
-        columns = ChainMap(dict(self.tables.columns), _Virtual(self))  # type: ignore[arg-type]
-        return where(expression, columns, len(self), str(self._path))
+        return where(expression, self._all_columns, len(self), str(self._path))
+
+    def column(self, expression: str) -> np.ndarray:
+        """``(len(self),)``: a metadata column, or what an expression of columns gives for each row.
+
+        Args:
+            expression: a column's name, or such as ``"train_accuracy - test_accuracy"``, in the language of
+                :meth:`where`.
+
+        Raises:
+            ZooError: as of :meth:`where`.
+        """
+        if expression in self.metadata:
+            return self.metadata[expression]
+        return compute(expression, self._all_columns, len(self), str(self._path))
+
+    @property
+    def _all_columns(self) -> ChainMap[str, np.ndarray]:
+        return ChainMap(dict(self.tables.columns), _Virtual(self))  # type: ignore[arg-type]
 
     def trajectory(self, model: Any) -> np.ndarray:
         """``(n,)`` int64: the rows of one model in the order of their steps.

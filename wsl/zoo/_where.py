@@ -1,4 +1,4 @@
-"""A small language for choosing rows by their metadata: ``step == 86 and activation == 'relu'``.
+"""A small language on metadata, for conditions and numbers: ``step == 86 and activation == 'relu'``.
 
 Read with Python's own grammar and computed by this module alone: nothing of it is ever run as code.
 """
@@ -56,6 +56,27 @@ def where(
         ZooError: no such column (the message lists them), something outside the language, or text where
             numbers are expected.
     """
+    mask = _evaluate(expression, columns, owner, _Evaluation.truth)
+    return np.flatnonzero(np.broadcast_to(mask, (rows,)))
+
+
+def compute(
+    expression: str, columns: Mapping[str, np.ndarray], rows: int, owner: str = "the zoo"
+) -> np.ndarray:
+    """A value for every row, such as ``train_accuracy - test_accuracy``: ``(rows,)`` numbers or text.
+
+    Args and errors as of :func:`where`.
+    """
+    values = _evaluate(expression, columns, owner, _Evaluation.value)
+    return np.broadcast_to(np.asarray(values), (rows,))
+
+
+def _evaluate(
+    expression: str,
+    columns: Mapping[str, np.ndarray],
+    owner: str,
+    take: Callable[["_Evaluation", ast.expr], Any],
+) -> Any:
     names: dict[str, str] = {}
 
     def stand_in(match: re.Match[str]) -> str:
@@ -71,12 +92,11 @@ def where(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd but valid Python; what is not of the language is refused
             tree = ast.parse(_QUOTED.sub(stand_in, expression).strip(), mode="eval")
-        mask = _Evaluation(expression, columns, names, owner).truth(tree.body)
+        return take(_Evaluation(expression, columns, names, owner), tree.body)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as err:
         if isinstance(err, ZooError):
             raise
         raise ZooError(f"The condition {_short(expression)} cannot be read: {err}. {_LANGUAGE}") from err
-    return np.flatnonzero(np.broadcast_to(mask, (rows,)))
 
 
 class _Evaluation:

@@ -1,0 +1,65 @@
+"""`InvariantTask`: what tasks share that predict something of each network that symmetries leave alone."""
+
+from abc import abstractmethod
+
+from torch import Tensor, nn
+
+from wsl.data import MixedBatch, WeightBatch
+from wsl.encoders import Encoder, MixedEncoder, MixedWeights
+from wsl.nn import InvariantHead, PooledHead
+from wsl.spec import WeightSpec
+from wsl.tasks.base import BaseTask
+from wsl.tasks.factories import TaskError
+
+STAGES = ("train", "val", "test")
+
+
+class InvariantTask(BaseTask):
+    """An invariant head over an encoder; on data of several architectures a :class:`wsl.nn.PooledHead`.
+
+    Subclasses implement :meth:`step`, and :meth:`read_out`, which names what ``predict`` writes.
+    """
+
+    def build_head(self, spec: WeightSpec, encoder: Encoder, outputs: int) -> nn.Module:
+        return InvariantHead(spec, encoder.channels, outputs)
+
+    def build_mixed_head(self, encoder: MixedEncoder, outputs: int) -> nn.Module:
+        return PooledHead(encoder.channels, outputs)
+
+    @abstractmethod
+    def step(self, batch: WeightBatch | MixedBatch, stage: str) -> Tensor:
+        """The loss of a batch; logs it and the metrics of the stage, one of :data:`STAGES`."""
+
+    @abstractmethod
+    def read_out(self, outputs: Tensor) -> dict[str, Tensor]:
+        """What is predicted, from the head's outputs ``(B, outputs)``: tensors of ``B`` rows by name."""
+
+    def forward(self, weights: dict[str, Tensor] | MixedWeights) -> Tensor:
+        """The head's outputs ``(B, outputs)`` for weights ``(B, *shape)``, or of several architectures.
+
+        Raises:
+            TaskError: there is no encoder yet.
+        """
+        if self.encoder is None or self.head is None:
+            raise TaskError(
+                "the task has no encoder yet: it is built for the data of a run, or from a checkpoint.\n"
+                f"  Fit it with a Trainer, or load it with {type(self).__name__}.load_from_checkpoint(path)."
+            )
+        outputs: Tensor = self.head(self.encoder(weights))
+        return outputs
+
+    def training_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> Tensor:
+        return self.step(batch, "train")
+
+    def validation_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> None:
+        self.step(batch, "val")
+
+    def test_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> None:
+        self.step(batch, "test")
+
+    def predict_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> dict[str, Tensor]:
+        """Rows ``(B,)``, labels ``(B,)``, what :meth:`read_out` gives, and embeddings ``(B, pooled)``."""
+        assert self.encoder is not None and isinstance(self.head, InvariantHead | PooledHead)
+        features = self.encoder(batch.weights)
+        found = self.read_out(self.head(features))
+        return {"rows": batch.rows, "labels": batch.labels, **found, "embeddings": self.head.pool(features)}
