@@ -23,11 +23,11 @@ from wsl.zoo._workers import Made, write_pending
 from wsl.zoo.classifiers._architecture import ClassifierArchitecture, SmallCnns, Task
 from wsl.zoo.classifiers._data import LabelledImages, labelled_images
 from wsl.zoo.classifiers._plan import NetworkPlan, draw_plans, stacks_of
-from wsl.zoo.classifiers._progress import TrainProgress
 from wsl.zoo.classifiers._recipe import TrainingRecipe
 from wsl.zoo.classifiers._stack import ClassifierStack
 from wsl.zoo.classifiers._train import Checkpoint, evaluate, network_images, train_networks
 from wsl.zoo.images import ImageSet, ImageSource
+from wsl.zoo.training import TrainProgress
 
 _ARCHITECTURE, _RECIPE = SmallCnns(), TrainingRecipe()
 _SPLITS = {"train": 0.7, "val": 0.1, "test": 0.2}
@@ -122,7 +122,9 @@ def build_classifier_zoo(
         pending = build.pending
         done = sum(work) - sum(work[shard] for shard in pending)
         stored = networks - sum(len(stacks[shard]) for shard in pending)
-        with TrainProgress(sum(work), done, networks, stored, shown=progress) as bar:
+        with TrainProgress(
+            sum(work), done, networks, stored, unit="images", quality=_right_words, shown=progress
+        ) as bar:
 
             def make(shard: int, stop: Event) -> Made:
                 return _made(population, stacks[shard], bar, stop)
@@ -224,3 +226,7 @@ def _columns(
 
 def _identity(source: ImageSource, images: ImageSet) -> dict[str, Any]:
     return {"class": type(source).__name__, "images": len(images), "identity": images.identity}
+
+
+def _right_words(accuracy: float) -> str:
+    return f"{100 * accuracy:.1f} % right"

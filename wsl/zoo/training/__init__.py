@@ -1,7 +1,9 @@
-"""What builders that train populations share: drawn hyperparameters, stacked optimizers and dropout."""
+"""What builders of trained populations share: drawn hyperparameters, and parts of stacked training."""
 
 from wsl.zoo.training._dropout import DROPOUT_LEVELS, StackedDropout
+from wsl.zoo.training._loop import train_rows
 from wsl.zoo.training._optimizers import OPTIMIZERS, StackedOptimizer
+from wsl.zoo.training._progress import TrainProgress
 from wsl.zoo.training._sampling import (
     Number,
     Range,
@@ -19,9 +21,11 @@ __all__ = [
     "Range",
     "StackedDropout",
     "StackedOptimizer",
+    "TrainProgress",
     "as_list",
     "check_choice",
     "check_number",
     "draw_choice",
     "draw_number",
+    "train_rows",
 ]
