@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +12,8 @@ from wsl.align._assignment import assign, assign_with_signs
 from wsl.align._gains import Blocks, counted, flips, gains, inner_product, member_gains, split
 from wsl.spec import SpecError, WeightSpec
 from wsl.symmetry import Action
+
+_Key = TypeVar("_Key", str, int)
 
 _ROUNDING = 1e-12  # gains below this share of the largest possible inner product are noise of float64
 
@@ -58,7 +61,7 @@ def weight_matching(
     flipped = {index for axis in spec.hidden_axes for index in flips(spec, axis.name)}
     start = _State(spec, a, b, Action(whole.permutations, {i: whole.scales[i] for i in sorted(flipped)}))
     stay, reached = _ascend(start), _ascend(_greedy(start))
-    return reached.where(reached.value > stay.value, stay).action
+    return stay.replace(reached.value > stay.value, reached).action
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,40 +85,60 @@ class _State:
         blocks = {key: block.squeeze(-1) for key, block in moved.items()}
         return _State(self.spec, self.a, blocks, symmetry.compose(self.spec, step, self.action))
 
-    def where(self, chosen: Tensor, other: "_State") -> "_State":
-        """This state for the networks that are ``chosen`` ``(B,)``, the ``other`` one for the rest."""
+    def at(self, rows: Tensor) -> "_State":
+        """Some of the networks."""
 
-        def pick(x: Tensor, y: Tensor) -> Tensor:
-            return x if x is y else torch.where(chosen.view(-1, *[1] * (x.dim() - 1)), x, y)
+        def read(parts: Mapping[_Key, Tensor]) -> dict[_Key, Tensor]:
+            return {key: part[rows] for key, part in parts.items()}
+
+        action = Action(read(self.action.permutations), read(self.action.scales))
+        return _State(self.spec, read(self.a), read(self.b), action)
+
+    def put(self, rows: Tensor, other: "_State") -> "_State":
+        """This state with other states ``at(rows)``."""
+
+        def write(mine: Mapping[_Key, Tensor], theirs: Mapping[_Key, Tensor]) -> dict[_Key, Tensor]:
+            return {key: part.index_copy(0, rows, theirs[key]) for key, part in mine.items()}
 
         mine, theirs = self.action, other.action
-        action = Action(
-            {axis: pick(perm, theirs.permutations[axis]) for axis, perm in mine.permutations.items()},
-            {index: pick(scale, theirs.scales[index]) for index, scale in mine.scales.items()},
-        )
-        blocks = {key: pick(block, other.b[key]) for key, block in self.b.items()}
-        return _State(self.spec, self.a, blocks, action)
+        action = Action(write(mine.permutations, theirs.permutations), write(mine.scales, theirs.scales))
+        return _State(self.spec, self.a, write(self.b, other.b), action)
+
+    def replace(self, chosen: Tensor, other: "_State") -> "_State":
+        """The ``other`` state for the networks that are ``chosen`` ``(B,)``, this one for the rest."""
+        rows = chosen.nonzero().flatten()
+        return other if len(rows) == len(chosen) else self.put(rows, other.at(rows))
 
 
 def _ascend(state: _State) -> _State:
-    """Match one axis after the other until no step gains anything, for any network."""
+    """Match one axis after the other until no step gains anything, for each network."""
+    rows = torch.arange(len(state.value), device=state.value.device)
+    while len(rows):
+        moved, gained = _sweep(state.at(rows))
+        state = state.put(rows, moved)
+        rows = rows[gained]
+    return state
+
+
+def _sweep(state: _State) -> tuple[_State, Tensor]:
+    """Match each axis once, where that gains; and for which networks ``(B,)`` any of them did."""
     spec, keys = state.spec, counted(state.spec)
     least = _ROUNDING * _largest(state)
-    value, gained = state.value, True
-    while gained:
-        gained = False
-        for axis in spec.hidden_axes:
-            steps = [(axis.name, flip, False) for flip in flips(spec, axis.name) or (None,)]
-            if _members(spec, axis.name):
-                steps.insert(0, (axis.name, None, True))
-            for name, flip, jointly in steps:
-                step = _match_jointly(state, name, keys) if jointly else _match(state, name, keys, flip)
-                tried = state.move(step)
-                better = tried.value > value + least
-                if better.any():
-                    state, gained = tried.where(better, state), True
-                    value = state.value
-    return state
+    value = state.value
+    gained = torch.zeros_like(value, dtype=torch.bool)
+    for axis in spec.hidden_axes:
+        steps = [(flip, False) for flip in flips(spec, axis.name) or (None,)]
+        if _members(spec, axis.name):
+            steps.insert(0, (None, True))
+        for flip, jointly in steps:
+            name = axis.name
+            step = _match_jointly(state, name, keys) if jointly else _match(state, name, keys, flip)
+            tried = state.move(step)
+            better = tried.value > value + least
+            if better.any():
+                state, gained = state.replace(better, tried), gained | better
+                value = state.value
+    return state, gained
 
 
 def _greedy(state: _State) -> _State:
