@@ -14,7 +14,7 @@ COMMANDS = {
     "fit": ("training", "train a task on a zoo"),
     "validate": ("training", "evaluate a trained task on the validation split"),
     "test": ("training", "evaluate a trained task on the held-out test split"),
-    "predict": ("training", "write a trained task's predictions and embeddings"),
+    "predict": ("training", "write a trained task's predictions; with --weights, of a network of your own"),
     "bench": ("bench", "compare encoders on a zoo under equal budgets"),
     "report": ("report", "draw the figures of a run"),
     "trace": ("trace", "print the weight-space specification of a module"),
@@ -41,7 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"wsl: there is no command {command!r}; choose one of {', '.join(COMMANDS)}.\n")
         return FAULTY_INPUT
     _start_logging()
-    module = importlib.import_module(f"wsl.cli.{COMMANDS[command][0]}")
+    name = COMMANDS[command][0]
+    if command == "predict" and any(word.partition("=")[0] == "--weights" for word in arguments):
+        name = "predict_network"
+    module = importlib.import_module(f"wsl.cli.{name}")
     try:
         code: int = module.run(arguments)
         return code

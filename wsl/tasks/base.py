@@ -25,6 +25,10 @@ EncoderFactory = Callable[[WeightSpec], Encoder]
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
 ScheduleFactory = Callable[[Optimizer, int], LRScheduler]
 
+NOT_BUILT = (
+    "the task has no encoder yet: it is built for the data of a run, or from a checkpoint.\n"
+    "  Fit it with a Trainer, or load it with {}.load_from_checkpoint(path)."
+)
 _RECORD = "wsl"
 _BASES = {"encoder": Encoder, "optimizer": Optimizer, "schedule": LRScheduler}
 
@@ -118,6 +122,18 @@ class BaseTask(pl.LightningModule):
         self._build(record)
         if not self.trainer.ckpt_path:
             self.set_data(data)
+
+    @property
+    def spec(self) -> WeightSpec:
+        """The architecture that the task is built for; of several, one of them. Raises TaskError before."""
+        if not self._record:
+            raise TaskError(NOT_BUILT.format(type(self).__name__))
+        return WeightSpec.parse(self._record["spec"])
+
+    @property
+    def reads_any(self) -> bool:
+        """Whether it is built for several architectures, and so for all."""
+        return isinstance(self.encoder, MixedEncoder)
 
     def rehearse(self, data: BaseDataModule) -> None:
         """Build all that a run on ``data`` needs and drop it again; torch's random state stays as it is.

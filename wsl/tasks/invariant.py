@@ -8,7 +8,7 @@ from wsl.data import MixedBatch, WeightBatch
 from wsl.encoders import Encoder, MixedEncoder, MixedWeights
 from wsl.nn import InvariantHead, PooledHead
 from wsl.spec import WeightSpec
-from wsl.tasks.base import BaseTask
+from wsl.tasks.base import NOT_BUILT, BaseTask
 from wsl.tasks.factories import TaskError
 
 STAGES = ("train", "val", "test")
@@ -41,10 +41,7 @@ class InvariantTask(BaseTask):
             TaskError: there is no encoder yet.
         """
         if self.encoder is None or self.head is None:
-            raise TaskError(
-                "the task has no encoder yet: it is built for the data of a run, or from a checkpoint.\n"
-                f"  Fit it with a Trainer, or load it with {type(self).__name__}.load_from_checkpoint(path)."
-            )
+            raise TaskError(NOT_BUILT.format(type(self).__name__))
         outputs: Tensor = self.head(self.encoder(weights))
         return outputs
 

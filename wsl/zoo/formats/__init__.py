@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from wsl.zoo.formats._protocol import DescribedModule, ImportOptions, Rows, Source, ZooFormat
+from wsl.zoo.formats._state import read_state
 from wsl.zoo.formats._transfer import Imported, export_zoo, import_zoo
 from wsl.zoo.formats.cnnzoo import CnnZooFormat
 from wsl.zoo.formats.dws import DwsFormat
@@ -45,4 +46,5 @@ __all__ = [
     "ZooFormat",
     "export_zoo",
     "import_zoo",
+    "read_state",
 ]

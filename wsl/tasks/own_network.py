@@ -1,0 +1,118 @@
+"""A trained task on a network of the user's own."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wsl import trace, verify
+from wsl.spec import WeightSpec
+from wsl.tasks.base import BaseTask
+from wsl.tasks.factories import Recipe, TaskError
+from wsl.tasks.invariant import InvariantTask
+
+
+def load_task(path: Path) -> InvariantTask:
+    """The trained task of a checkpoint, in evaluation mode.
+
+    Raises:
+        TaskError: the file is no checkpoint of a task that predicts something of each network.
+    """
+    try:
+        stored = torch.load(path, weights_only=True, map_location="cpu")
+        class_path = stored["hyper_parameters"]["class_path"]
+    except FileNotFoundError as err:
+        raise TaskError(f"there is no checkpoint {path}.\n  Give runs/NAME/checkpoints/best.ckpt.") from err
+    except Exception as err:  # whatever reading an arbitrary file raises
+        raise TaskError(
+            f"{path} is no checkpoint of `python -m wsl fit`, or it is damaged ({type(err).__name__}).\n"
+            "  Give runs/NAME/checkpoints/best.ckpt."
+        ) from err
+    kind = Recipe(class_path, {}).load(BaseTask)
+    if not issubclass(kind, InvariantTask):
+        raise TaskError(
+            f"{path} is a {kind.__name__}, which predicts nothing of a network by itself.\n"
+            "  Give a checkpoint of a task such as GeneralizationPrediction."
+        )
+    task: InvariantTask = kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    return task.eval()
+
+
+def predict_network(
+    task: InvariantTask,
+    module: nn.Module,
+    example_inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+) -> dict[str, Tensor]:
+    """What a trained task predicts for one network.
+
+    The network's specification is traced and proven by numbers. A task for one architecture takes networks
+    of that architecture, however their tensors are named; one that was trained on several takes any.
+
+    Args:
+        task: from :func:`load_task`.
+        module: the network with its trained weights.
+        example_inputs, kwargs: inputs that it runs on, as for :func:`wsl.trace`.
+
+    Returns:
+        What the task reads out, such as ``predictions``, without the dimension of networks.
+
+    Raises:
+        TaskError: the network has another architecture than the one that the task reads.
+        TraceError, SymmetryError: the network cannot be traced.
+    """
+    spec = trace(module, example_inputs, kwargs)
+    verify(module, spec, example_inputs, kwargs)
+    state = module.state_dict()
+    weights = {name: state[name].detach().float()[None] for name in spec.tensors}
+    with torch.no_grad():
+        if task.reads_any:
+            outputs = task(((spec, weights),))
+        else:
+            names = same_architecture(spec, task.spec)
+            outputs = task({names[name]: value for name, value in weights.items()})
+    return {name: value[0] for name, value in task.read_out(outputs).items()}
+
+
+def same_architecture(spec: WeightSpec, wanted: WeightSpec) -> dict[str, str]:
+    """The name in ``wanted`` of each tensor of ``spec``, which says the same of tensors in the same order.
+
+    Raises:
+        TaskError: it does not; the message shows the lines that differ.
+    """
+    names = dict(zip(spec.tensors, wanted.tensors, strict=False))
+    if len(spec.tensors) == len(wanted.tensors):
+        found, expected = _renamed(spec, names), replace(wanted, notes=())
+        if found == expected:
+            return names
+    else:
+        found, expected = spec, wanted
+    ours, theirs = str(found).splitlines(), str(expected).splitlines()
+    raise TaskError(
+        "the network has another architecture than those that the model was trained on.\n"
+        f"  model:   {'; '.join(line.strip() for line in theirs if line not in ours)}\n"
+        f"  network: {'; '.join(line.strip() for line in ours if line not in theirs)}\n"
+        "  A model that was trained on several architectures reads any."
+    )
+
+
+def _renamed(spec: WeightSpec, names: Mapping[str, str]) -> WeightSpec:
+    """The specification with other names of tensors, and without notes, which tell of modules."""
+
+    def block(key: str) -> str:
+        name, bracket, number = (key, "", "") if key in names else key.rpartition("[")
+        return names[name] + bracket + number
+
+    return WeightSpec(
+        spec.axes,
+        {names[name]: tensor for name, tensor in spec.tensors.items()},
+        tuple(
+            replace(one, exponents=tuple(power._replace(key=block(power.key)) for power in one.exponents))
+            for one in spec.scalings
+        ),
+        nodes=spec.nodes,
+        edges=tuple(replace(edge, block=edge.block and block(edge.block)) for edge in spec.edges),
+    )
