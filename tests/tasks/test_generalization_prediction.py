@@ -9,11 +9,11 @@ import torch
 from short_runs import assert_resumes, train
 from torch.nn import functional as F
 
+from wsl._scores import scores
 from wsl.data import ZooDataModule
 from wsl.encoders import GraphMetanetwork
 from wsl.tasks import GeneralizationPrediction, TaskError
 from wsl.tasks.generalization_prediction import ranking_loss
-from wsl.tasks.scores import scores
 from wsl.zoo import Zoo
 
 SMALL = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from wsl.tasks.scores import SCORES, PredictionScores, scores
+from wsl._scores import SCORES, scores
+from wsl.tasks.scores import PredictionScores
 
 
 def tau_b(x, y):

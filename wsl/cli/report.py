@@ -5,16 +5,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jsonargparse import ArgumentParser
+import numpy as np
+from jsonargparse import ArgumentParser, get_loader
 
 from wsl.report import (
     ReportError,
+    breakdown,
     learning_curves,
     plot_confusion,
     plot_curves,
     plot_embeddings,
+    plot_numbers,
+    read_number_predictions,
     read_predictions,
+    write_breakdown,
 )
+from wsl.zoo import Zoo
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -36,7 +42,11 @@ def run(arguments: Sequence[str]) -> int:
         )
     out = Path(options.out) if options.out else folder / "figures"
     made = [plot_curves({folder.name: learning_curves(folder)}, out / "training_curves.png")]
-    if (folder / "predictions.csv").is_file():
+    if (numbers := read_number_predictions(folder)) is not None:
+        made.append(plot_numbers({folder.name: numbers}, out / "predictions.png"))
+        if (columns := _columns(folder, numbers.rows)) is not None:
+            made.append(write_breakdown(breakdown(numbers, columns), out / "breakdown.csv"))
+    elif (folder / "predictions.csv").is_file():
         found = read_predictions(folder)
         names = [str(c) for c in range(int(max(found.labels.max(), found.predicted.max())) + 1)]
         made.append(plot_confusion({folder.name: found}, names, out / "confusion.png"))
@@ -47,6 +57,20 @@ def run(arguments: Sequence[str]) -> int:
     if (folder / "test.json").is_file():
         sys.stdout.write(_metrics(folder / "test.json") + "\n")
     return 0
+
+
+def _columns(folder: Path, rows: np.ndarray) -> dict[str, np.ndarray] | None:
+    """Metadata of the predicted rows, from the zoo that the run was trained on; None if it is gone."""
+    config = folder / "config.yaml"
+    if not config.is_file():
+        return None
+    path = get_loader("yaml")(config.read_text("utf-8"))["data"]["init_args"]["path"]
+    if not isinstance(path, str) or not Path(path).is_file():
+        return None
+    zoo = Zoo.open(path)
+    if rows.max() >= len(zoo):
+        return None
+    return {name: column[rows] for name, column in zoo.metadata.items()}
 
 
 def _metrics(path: Path) -> str:

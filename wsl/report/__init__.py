@@ -3,20 +3,34 @@
 from wsl.report.curves import learning_curves, plot_curves
 from wsl.report.errors import ReportError
 from wsl.report.images import plot_renderings
+from wsl.report.numbers import (
+    NumberPredictions,
+    breakdown,
+    calibration,
+    plot_numbers,
+    read_number_predictions,
+    write_breakdown,
+)
 from wsl.report.predictions import Predictions, plot_confusion, plot_embeddings, read_predictions
 from wsl.report.summary import EncoderResult, Study, format_study, write_study
 
 __all__ = [
     "EncoderResult",
+    "NumberPredictions",
     "Predictions",
     "ReportError",
     "Study",
+    "breakdown",
+    "calibration",
     "format_study",
     "learning_curves",
     "plot_confusion",
     "plot_curves",
     "plot_embeddings",
+    "plot_numbers",
     "plot_renderings",
+    "read_number_predictions",
     "read_predictions",
+    "write_breakdown",
     "write_study",
 ]

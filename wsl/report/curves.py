@@ -54,7 +54,9 @@ def learning_curves(run: Path, by: Literal["epoch", "step"] = "epoch") -> dict[s
 
 
 def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: Path, *, chance: float | None = None) -> Path:
-    """Loss and accuracy over epochs, training dashed and validation solid, one colour a run.
+    """Loss and accuracy (or tau, of runs without it) by epoch; training dashed, validation solid.
+
+    Each run has a colour.
 
     Args:
         runs: title of each run -> its :func:`learning_curves`.
@@ -62,14 +64,16 @@ def plot_curves(runs: Mapping[str, Mapping[str, Curve]], path: Path, *, chance: 
         chance: accuracy of always naming the largest class, drawn as a line.
     """
     made = figure(11, 4)
-    for axes, quantity in zip(made.subplots(1, 2), ("loss", "accuracy"), strict=True):
+    logged = {name.partition("/")[2] for curves in runs.values() for name in curves}
+    score = "tau" if "tau" in logged and "accuracy" not in logged else "accuracy"
+    for axes, quantity in zip(made.subplots(1, 2), ("loss", score), strict=True):
         for i, (title, curves) in enumerate(runs.items()):
             label: str | None = title
             for stage, style in (("val", "-"), ("train", "--")):
                 if (curve := curves.get(f"{stage}/{quantity}")) is not None:
                     axes.plot(*curve, style, color=f"C{i}", label=label, linewidth=1.5, alpha=0.9)
                     label = None
-        if quantity == "accuracy":
+        if quantity == score:
             axes.set_ylim(0, 1.02)
             if chance is not None:
                 axes.axhline(chance, color="gray", linewidth=1, linestyle=":", label="largest class")

@@ -6,13 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from wsl._scores import SCORES
 from wsl.data import BaseDataModule, MixedBatch, WeightBatch
 from wsl.encoders import GraphMetanetwork
 from wsl.tasks.base import EncoderFactory, OptimizerFactory, ScheduleFactory
 from wsl.tasks.factories import TaskError
 from wsl.tasks.invariant import STAGES, InvariantTask
 from wsl.tasks.schedule import WarmupCosine
-from wsl.tasks.scores import SCORES, PredictionScores
+from wsl.tasks.scores import PredictionScores
 
 Loss = Literal["cross_entropy", "logit_mse", "mse"]
 # Accuracies of 0 and 1 have no finite logit: they count as half an image of 1,000 away.

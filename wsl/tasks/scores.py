@@ -1,15 +1,13 @@
-"""How well numbers were predicted, over a whole split: not a mean over batches, nor over processes."""
+"""Scores of a whole split: not means over batches, nor over processes."""
 
 from typing import Any
 
-import numpy as np
 import torch
-from scipy import stats
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-SCORES = ("tau", "spearman", "r2", "mae")
+from wsl._scores import scores
 
 
 class PredictionScores(Metric):
@@ -31,30 +29,3 @@ class PredictionScores(Metric):
     def compute(self) -> dict[str, Tensor]:
         pair = (dim_zero_cat(values).cpu().numpy() for values in (self.predicted, self.targets))
         return {name: torch.tensor(value, dtype=torch.float64) for name, value in scores(*pair).items()}
-
-
-def scores(predicted: np.ndarray, targets: np.ndarray) -> dict[str, float]:
-    """Kendall's tau-b, Spearman's rho, the coefficient of determination and the mean absolute error.
-
-    Args:
-        predicted, targets: ``(n,)`` numbers.
-
-    Returns:
-        The four by the names in :data:`SCORES`. Where nothing varies there is no order to be right about:
-        both correlations are 0 then, and so is the coefficient if all targets are the same.
-    """
-    if len(targets) < 2 or np.ptp(predicted) == 0 or np.ptp(targets) == 0:
-        tau = spearman = 0.0
-    elif not np.isfinite(predicted).all():
-        tau = spearman = float("nan")
-    else:
-        tau = float(stats.kendalltau(predicted, targets).statistic)
-        spearman = float(stats.spearmanr(predicted, targets).statistic)
-    errors, spread = predicted - targets, targets - targets.mean()
-    total = float(np.square(spread).sum())
-    return {
-        "tau": tau,
-        "spearman": spearman,
-        "r2": 1 - float(np.square(errors).sum()) / total if total else 0.0,
-        "mae": float(np.abs(errors).mean()),
-    }
