@@ -105,3 +105,21 @@ def test_low_rank_updates_are_seen_through_their_product_alone():
     torch.testing.assert_close(net(x, z), (2 * x @ wide.T, 0.5 * z @ narrow.T))
     spec = wsl.trace(net, (x, z))
     assert {(s.kind, spec.axes[s.axis].size) for s in spec.scalings} == {("linear", 2), ("linear", 1)}
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        SmallCNN(in_channels=3),
+        SmallCNN(channels=(4, 4, 4, 4, 4)),
+        *(ModelZooCNN(kind, in_channels=2) for kind in ("CNN", "CNN2", "CNN3")),
+        ResNet18(in_channels=1, width=2),
+        ParkCNN([3, 4, 4], [7, 7], ["relu", "relu"], [4, 4], [0, 0], [-1, -1]),
+        ParkCNN([1, 4, 4, 4], [7, 7, 7], ["relu"] * 3, [3, 3, 3], [0, 0, 0], [-1, -1, -1]),
+    ],
+    ids=["small", "deep", "CNN", "CNN2", "CNN3", "resnet", "park", "large kernels"],
+)
+def test_networks_run_on_their_example_inputs(net):
+    images = net.example_inputs(5, torch.Generator().manual_seed(0))
+    assert net.eval()(images).shape == (5, 10) and not torch.equal(images[0], images[1])
+    assert torch.equal(images, net.example_inputs(5, torch.Generator().manual_seed(0)))

@@ -23,6 +23,7 @@ from wsl.encoders import (
     MixedWeights,
     NeuralGraphGNN,
     NeuralGraphTransformer,
+    ProbeGen,
     ScaleGMN,
     SetTransformer,
     Transformer,
@@ -30,7 +31,7 @@ from wsl.encoders import (
 )
 from wsl.graph import graph_layout
 from wsl.models import Siren, coordinate_grid
-from wsl.nn import PooledHead, ProbeFeatures
+from wsl.nn import GeneratedProbes, PooledHead, ProbeFeatures
 from wsl.spec import SpecError, WeightSpec
 from wsl.testing import random_weights
 
@@ -251,6 +252,40 @@ def test_autocast() -> None:
     assert made.encoder.layers[0].edge.weight.grad.abs().max() > 0
 
 
+def test_probes_run_the_networks_of_each_architecture() -> None:
+    """On inputs that all share: those of the encoder itself, which gradients reach from every group."""
+    grid = coordinate_grid((4, 4))
+    sirens = [Siren(2, hidden, 1) for hidden in ((5, 4), (3, 6))]
+    specs = [wsl.trace(siren, grid) for siren in sirens]
+    modules = dict(zip(specs, sirens, strict=True))
+    for kind in (GraphMetanetwork, ProbeGen):
+        torch.manual_seed(0)
+        probes = kind.probe_features(sirens[0], specs[0], grid, 3)
+        encoder = kind(specs[0], channels=4, layers=1, probes=probes)
+        mixed = MixedEncoder(encoder, modules=modules.__getitem__)
+        groups = [(spec, random_weights(spec, 2, dtype=torch.float32)) for spec in specs]
+        own = probes.for_module(sirens[1], specs[1])
+        assert all(a is b for a, b in zip(own.parameters(), probes.parameters(), strict=True))
+        for (_, found), twin in zip(mixed(groups), (encoder, encoder.for_spec(specs[1], own)), strict=True):
+            expected = twin(groups[0 if twin is encoder else 1][1])
+            assert largest_difference(found, expected) < 1e-6
+        for i in range(2):
+            encoder.zero_grad()
+            sum(x.square().sum() for x in mixed(groups)[i][1].nodes.values()).backward()
+            assert all(p.grad is not None and p.grad.any() for p in probes.parameters() if p.requires_grad)
+
+
+def test_probes_of_networks_that_do_not_run_on_the_same_inputs() -> None:
+    siren, other = Siren(2, (5,), 1), Siren(3, (5,), 1)
+    specs = [wsl.trace(module, coordinate_grid((2,) * n)) for n, module in ((2, siren), (3, other))]
+    for kind in (ProbeFeatures, GeneratedProbes):
+        probes = kind(siren, specs[0], coordinate_grid((4, 4)), probes=3)
+        with pytest.raises(
+            SpecError, match=r"Siren does not run on the inputs of these probes, of shape \(2,\)"
+        ):
+            probes.for_module(other, specs[1])
+
+
 def test_encoders_of_one_architecture_are_refused() -> None:
     with pytest.raises(TypeError, match="parameters of FlatMLP depend on the specification"):
         MixedEncoder(FlatMLP(MLP))
@@ -258,5 +293,5 @@ def test_encoders_of_one_architecture_are_refused() -> None:
     module = Siren(2, (5, 4), 1)
     spec = wsl.trace(module, grid)
     probes = ProbeFeatures(module, spec, grid, probes=3)
-    with pytest.raises(ValueError, match="has probe features"):
+    with pytest.raises(ValueError, match="has probes, which run"):
         MixedEncoder(GraphMetanetwork(spec, channels=4, layers=1, probes=probes))

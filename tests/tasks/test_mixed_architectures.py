@@ -137,11 +137,6 @@ def test_encoders_of_one_architecture_are_refused(paths, kind):
         INRClassification(kind).rehearse(data(paths))
 
 
-def test_probes_are_refused(paths):
-    with pytest.raises(TaskError, match="probes is 3, but the data hold several architectures"):
-        INRClassification(SMALL, probes=3).rehearse(data(paths))
-
-
 def test_tasks_of_one_architecture_are_refused(paths):
     class Single(INRClassification):
         build_mixed_head = BaseTask.build_mixed_head

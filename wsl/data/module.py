@@ -48,8 +48,8 @@ class BaseDataModule(pl.LightningDataModule):
         raise NotImplementedError
 
     @property
-    def forward_definition(self) -> ForwardDefinition | None:
-        """How to rebuild the networks as a module and run them, where the zoo knows; ``None`` if mixed."""
+    def forward_definitions(self) -> list[tuple[WeightSpec, ForwardDefinition]]:
+        """How the networks of each architecture are rebuilt as a module and run, as far as known."""
         raise NotImplementedError
 
     @property
@@ -179,8 +179,9 @@ class ZooDataModule(BaseDataModule):
         return self.zoos.specs[0]
 
     @property
-    def forward_definition(self) -> ForwardDefinition | None:
-        return None if self.mixed else self.zoos.zoos[0].forward
+    def forward_definitions(self) -> list[tuple[WeightSpec, ForwardDefinition]]:
+        views = (view for zoo in self.zoos.zoos for view in zoo.architectures.values())
+        return [(view.spec, view.forward) for view in views]
 
     @property
     def statistics(self) -> WeightStatistics:

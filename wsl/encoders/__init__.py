@@ -6,7 +6,13 @@ from wsl.encoders._dwsnet import DWSNet
 from wsl.encoders._fast_graph_metanetwork import FastGraphMetanetwork
 from wsl.encoders._flat_mlp import FlatMLP
 from wsl.encoders._graph_metanetwork import GraphMetanetwork
-from wsl.encoders._mixed import MixedEncoder, MixedFeatures, MixedWeights, reads_any_spec
+from wsl.encoders._mixed import (
+    MixedEncoder,
+    MixedFeatures,
+    MixedWeights,
+    reads_any_spec,
+    reads_probed,
+)
 from wsl.encoders._mixed_kinds import WEIGHT_KINDS, weight_kinds
 from wsl.encoders._neural_graph_gnn import NeuralGraphGNN
 from wsl.encoders._neural_graph_transformer import NeuralGraphTransformer
@@ -45,5 +51,6 @@ __all__ = [
     "UniversalNeuralFunctional",
     "WeightFeatures",
     "reads_any_spec",
+    "reads_probed",
     "weight_kinds",
 ]

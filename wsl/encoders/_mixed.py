@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from wsl.encoders._base import Encoder, WeightFeatures, check_statistics
 from wsl.encoders._graph_metanetwork import GraphMetanetwork
 from wsl.encoders._mixed_kinds import WEIGHT_KINDS, weight_kinds
 from wsl.encoders._mixed_sparse import SparseForm
+from wsl.nn import ProbedModule
 from wsl.spec import WeightSpec
 
 MixedWeights = Sequence[tuple[WeightSpec, Mapping[str, Tensor]]]
@@ -38,41 +39,54 @@ class MixedEncoder(nn.Module):
     also hold for architectures that are seen later. Statistics of each architecture by itself would hide how
     architectures differ, and, where there are few networks of each, what tells these apart.
 
+    Probe features run the networks of each architecture as its module, on inputs that all of them share;
+    then every group runs dense. ``modules`` says what that module is.
+
     Args:
         encoder: gives the parameters; its own statistics are not used.
         dense_from: where the dense form begins; 0 for always, ``math.inf`` for never.
+        modules: a network of each architecture, for encoders with probes; it is asked once for each twin.
 
     Shapes: for each architecture its specification and weights ``(B_i, *shape)``, to its specification and
     features of ``B_i`` networks, in the same order.
 
     Raises:
         TypeError: an encoder whose parameters depend on the specification.
-        ValueError: an encoder with probe features, which are of one architecture.
+        ValueError: an encoder with probes, and no ``modules`` to run.
+
+    ``forward`` raises SpecError for an architecture that does not run on the inputs of the probes.
     """
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, encoder: Encoder, *, dense_from: float = _DENSE_FROM) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        dense_from: float = _DENSE_FROM,
+        modules: Callable[[WeightSpec], nn.Module] | None = None,
+    ) -> None:
         super().__init__()
-        name = type(encoder).__name__
-        if not reads_any_spec(type(encoder)):
+        name, kind = type(encoder).__name__, type(encoder)
+        probes = getattr(encoder, "probes", None)
+        if not (reads_any_spec(kind) or (probes is not None and reads_probed(kind))):
             raise TypeError(
-                f"the parameters of {name} depend on the specification, or it runs networks as modules: "
-                "it reads one architecture only.\n"
+                f"the parameters of {name} depend on the specification: it reads one architecture only.\n"
                 "  Choose an encoder with for_spec(spec), such as GraphMetanetwork."
             )
-        if getattr(encoder, "probes", None) is not None:
+        if probes is not None and modules is None:
             raise ValueError(
-                f"this {name} has probe features, which run networks of one architecture.\n"
-                "  Make it without probes to read several architectures."
+                f"this {name} has probes, which run the networks of each architecture as its module.\n"
+                "  Say what that is with modules, or make the encoder without probes."
             )
+        self.modules_of = modules
         self.encoder = encoder
         self.dense_from = dense_from
         self.register_buffer("mean", torch.zeros(len(WEIGHT_KINDS)))
         self.register_buffer("std", torch.ones(len(WEIGHT_KINDS)))
         # In a tuple its modules are not registered a second time.
-        self._sparse = (SparseForm(encoder),) if type(encoder) is GraphMetanetwork else ()
+        self._sparse = (SparseForm(encoder),) if type(encoder) is GraphMetanetwork and probes is None else ()
         self._twins: OrderedDict[WeightSpec, Encoder] = OrderedDict()
         self._made_for: list[tuple[Tensor, int]] = []
 
@@ -131,8 +145,11 @@ class MixedEncoder(nn.Module):
         return 0 < total < self.dense_from and not any(block.is_hyperedge for block in edges)
 
     def _make_twin(self, spec: WeightSpec) -> Encoder:
-        assert reads_any_spec(type(self.encoder))
-        twin: Encoder = self.encoder.for_spec(spec)  # type: ignore[operator]
+        probes = getattr(self.encoder, "probes", None)
+        extras = {}
+        if isinstance(probes, ProbedModule) and self.modules_of is not None:
+            extras["probes"] = probes.for_module(self.modules_of(spec), spec)
+        twin: Encoder = self.encoder.for_spec(spec, **extras)  # type: ignore[operator]
         rows = [WEIGHT_KINDS.index(kind) for kind in weight_kinds(spec)]
         twin.mean.copy_(self.mean[rows])
         twin.std.copy_(self.std[rows])
@@ -144,7 +161,17 @@ class MixedEncoder(nn.Module):
 
 def reads_any_spec(kind: object) -> bool:
     """Whether this is an encoder class whose ``for_spec`` needs nothing but a specification."""
+    return _needs(kind) == []
+
+
+def reads_probed(kind: object) -> bool:
+    """Whether this is an encoder class whose ``for_spec`` takes probes, and needs nothing else."""
+    return _needs(kind) in ([], ["probes"]) and "probes" in inspect.signature(kind.for_spec).parameters  # type: ignore[attr-defined]
+
+
+def _needs(kind: object) -> list[str] | None:
+    """What ``for_spec`` of an encoder class must be given besides a specification; ``None`` without one."""
     if not (isinstance(kind, type) and issubclass(kind, Encoder) and hasattr(kind, "for_spec")):
-        return False
+        return None
     _, _, *others = inspect.signature(kind.for_spec).parameters.values()
-    return all(parameter.default is not parameter.empty for parameter in others)
+    return [parameter.name for parameter in others if parameter.default is parameter.empty]

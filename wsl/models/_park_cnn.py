@@ -47,7 +47,7 @@ class ParkCNN(nn.Module):
         for layer, source in enumerate(residual):
             if source >= max(layer - 1, 0) or source < -1:
                 raise ValueError(f"layer {layer} cannot have a skip connection from layer {source}.")
-        self.residual = tuple(residual)
+        self.residual, self.channels = tuple(residual), channels[0]
         self.layers = nn.ModuleList(
             nn.Conv2d(c_in, c_out, kernel_size[i], stride[i], padding[i])
             for i, (c_in, c_out) in enumerate(pairwise(channels))
@@ -66,3 +66,13 @@ class ParkCNN(nn.Module):
             outputs.append(x)
         out: Tensor = self.fc(x.mean(dim=(2, 3)))
         return out
+
+    def example_inputs(self, count: int, generator: torch.Generator | None = None) -> Tensor:
+        """Images of noise, of a size that the network runs on: ``(count, channels[0], H, W)``, normal."""
+        side = 1
+        for layer in reversed(self.layers):
+            assert isinstance(layer, nn.Conv2d)
+            border = 2 * int(layer.padding[0])
+            side = max(1, (side - 1) * layer.stride[0] + layer.kernel_size[0] - border)
+        side = max(32, side)
+        return torch.randn(count, self.channels, side, side, generator=generator)

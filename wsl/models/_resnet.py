@@ -1,5 +1,6 @@
 """ResNet-18 for small images, with the tensor names that are usual for it."""
 
+import torch
 from torch import Tensor, nn
 
 
@@ -58,3 +59,7 @@ class ResNet18(nn.Module):
             x = self.get_submodule(f"layer{stage}")(x)
         out: Tensor = self.fc(x.mean(dim=(2, 3)))
         return out
+
+    def example_inputs(self, count: int, generator: torch.Generator | None = None) -> Tensor:
+        """Images of noise, of a size that the network runs on: ``(count, in_channels, 32, 32)``, normal."""
+        return torch.randn(count, self.conv1.in_channels, 32, 32, generator=generator)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 
 from wsl.models._activations import activation_module
@@ -36,6 +37,7 @@ class SmallCNN(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.in_channels = in_channels
         self.convs = nn.ModuleList(
             nn.Conv2d(c_in, c_out, kernel_size, stride) for c_in, c_out in pairwise([in_channels, *channels])
         )
@@ -48,3 +50,12 @@ class SmallCNN(nn.Module):
             x = self.dropout(activation(conv(x)))
         out: Tensor = self.dense(x.mean(dim=(2, 3)))
         return out
+
+    def example_inputs(self, count: int, generator: torch.Generator | None = None) -> Tensor:
+        """Images of noise, of a size that the network runs on: ``(count, in_channels, H, W)``, normal."""
+        side = 1
+        for conv in reversed(self.convs):
+            assert isinstance(conv, nn.Conv2d)
+            side = (side - 1) * conv.stride[0] + conv.kernel_size[0]
+        side = max(28, side)
+        return torch.randn(count, self.in_channels, side, side, generator=generator)

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from wsl.models._activations import activation_module
@@ -12,6 +13,8 @@ class _Plan(NamedTuple):
     """Channels and kernel size of each."""
     pooled: int
     """How many of the convolutions are pooled, from the first on."""
+    side: int
+    """Of the images, in pixels."""
     flattened: int
     """Pixels that are left before the linear layers."""
     last_dropout: bool
@@ -21,9 +24,9 @@ class _Plan(NamedTuple):
 
 
 _PLANS = {
-    "CNN": _Plan(((8, 5), (6, 5), (4, 2)), 2, 9, False, False),
-    "CNN2": _Plan(((6, 5), (9, 5), (6, 2)), 2, 9, False, False),
-    "CNN3": _Plan(((16, 3), (32, 3), (15, 3)), 3, 4, True, True),
+    "CNN": _Plan(((8, 5), (6, 5), (4, 2)), 2, 28, 9, False, False),
+    "CNN2": _Plan(((6, 5), (9, 5), (6, 2)), 2, 28, 9, False, False),
+    "CNN3": _Plan(((16, 3), (32, 3), (15, 3)), 3, 32, 4, True, True),
 }
 
 
@@ -58,6 +61,7 @@ class ModelZooCNN(nn.Module):
         if kind not in _PLANS:
             raise ValueError(f"there is no kind {kind!r}; choose one of {', '.join(_PLANS)}.")
         plan = _PLANS[kind]
+        self.in_channels, self.side = in_channels, plan.side
         drops = [nn.Dropout(dropout)] if dropout > 0 or plan.always_dropout else []
         modules: list[nn.Module] = []
         channels = in_channels
@@ -76,3 +80,7 @@ class ModelZooCNN(nn.Module):
         for module in self.module_list:
             x = module(x)
         return x
+
+    def example_inputs(self, count: int, generator: torch.Generator | None = None) -> Tensor:
+        """Images of noise, of a size that the network runs on: ``(count, in_channels, side, side)``, normal."""
+        return torch.randn(count, self.in_channels, self.side, self.side, generator=generator)

@@ -38,8 +38,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         # Gradients are recorded while a gradient is computed only if it shall be differentiated.
         function = _written_out if torch.is_grad_enabled() else scaled_dot_product_attention
-        _, pull_back = torch.func.vjp(function, *ctx.saved_tensors)
-        return pull_back(*grad_outputs)
+        return torch.func.vjp(function, *ctx.saved_tensors)[1](*grad_outputs)
 
 
 def _written_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

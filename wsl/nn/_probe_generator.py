@@ -1,10 +1,9 @@
 """Generated probes: what networks answer to inputs that a deep linear generator makes."""
 
-import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -67,33 +66,16 @@ class GeneratedProbes(ProbedModule):
                 self.generators.append(nn.Identity())
                 samples = drawn_samples(x, probes, *self.bounds(i), None)
                 self.register_buffer(f"samples{i}", samples)
-        self.channels = self._count_answers()
-
-    def for_module(self, module: nn.Module, spec: WeightSpec) -> Self:
-        """The same inputs (the same parameters, not copies) for networks of another architecture.
-
-        Args:
-            module: a network of the other architecture, that runs on the same inputs.
-            spec: its specification.
-
-        Raises:
-            SpecError: the module has not the tensors that the specification names.
-            ValueError: a module whose output holds no real numbers.
-        """
-        twin = copy.copy(self)
-        twin._modules, twin._buffers = self._modules.copy(), self._buffers.copy()
-        twin.hold(module, spec)
-        twin.channels = twin._count_answers()
-        return twin
+        self.look()
 
     @torch.no_grad()
-    def _count_answers(self) -> int:
+    def look(self) -> None:
+        """Count the answers."""
         like = self.latents
         network = {name: like.new_zeros(tensor.shape) for name, tensor in self.spec.tensors.items()}
-        count = self._answer(network, self.generated_inputs()).numel()
-        if not count:
+        self.channels = self._answer(network, self.generated_inputs()).numel()
+        if not self.channels:
             raise ValueError("the module's output holds no real numbers, so there is nothing to probe.")
-        return count
 
     def generated_inputs(self) -> tuple[Tensor, ...]:
         """The inputs, ``(probes, *shape)`` each, within the range of the examples."""

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,7 @@ class ProbedModule(nn.Module):
                 f"got probes={probes} and shapes {[tuple(x.shape) for x in examples]}."
             )
         self.probes = probes
+        self.shapes = tuple(tuple(x.shape[1:]) for x in examples)
         for i, x in enumerate(examples):
             low, high = _range(x)
             self.register_buffer(f"low{i}", low)
@@ -51,6 +52,8 @@ class ProbedModule(nn.Module):
         """Take a module to run; its constants, which the specification does not name, become buffers."""
         _check_module(module, spec)
         self.spec = spec
+        for name in [name for name in self._buffers if name.startswith("constant")]:
+            delattr(self, name)
         entries = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         self._constants = tuple(name for name in entries if name not in spec.tensors)
         device = self.get_buffer("low0").device
@@ -60,6 +63,35 @@ class ProbedModule(nn.Module):
             )
         # In a tuple the module is not registered: its parameters are no parameters of the encoder.
         self._template = (copy.deepcopy(module).eval().to("meta"),)
+
+    def for_module(self, module: nn.Module, spec: WeightSpec) -> Self:
+        """The same inputs (the same parameters, not copies) for networks of another architecture.
+
+        Args:
+            module: a network of the other architecture, that runs on the same inputs.
+            spec: its specification.
+
+        Raises:
+            SpecError: the module has not the tensors that the specification names, or does not run on the
+                inputs.
+            ValueError: as the constructor, of the other module.
+        """
+        twin = copy.copy(self)
+        twin._modules, twin._buffers = self._modules.copy(), self._buffers.copy()
+        twin.hold(module, spec)
+        try:
+            twin.look()
+        except (RuntimeError, TypeError) as err:  # what torch raises on inputs of other shapes
+            raise SpecError(
+                f"{type(module).__name__} does not run on the inputs of these probes, of shape "
+                f"{', '.join(map(str, self.shapes))} each: {err}\n"
+                "  Probe together only networks that take the same inputs."
+            ) from err
+        return twin
+
+    def look(self) -> None:
+        """Find out by experiment what the module shows."""
+        raise NotImplementedError
 
     @property
     def template(self) -> nn.Module:

@@ -61,12 +61,16 @@ class ProbeFeatures(ProbedModule):
             if x.is_floating_point():
                 start = ((start - low) / (high - low)).clamp(_MARGIN, 1 - _MARGIN).logit()
             self.inputs.append(nn.Parameter(start, requires_grad=x.is_floating_point()))
-        self.sites: dict[str, Site] = find_sites(self.template, spec, self._run_double)
+        self.look()
+
+    def look(self) -> None:
+        """Find the module outputs that show neuron axes."""
+        self.sites: dict[str, Site] = find_sites(self.template, self.spec, self._run_double)
         if not self.sites:
             raise ValueError(
                 "no module output shows a neuron axis of the spec; does the spec belong to this module?"
             )
-        if hidden := [axis.name for axis in spec.hidden_axes if axis.name not in self.sites]:
+        if hidden := [axis.name for axis in self.spec.hidden_axes if axis.name not in self.sites]:
             _log.info(
                 "no module output shows the neurons of %s: they get no probe features", ", ".join(hidden)
             )
@@ -93,9 +97,12 @@ class ProbeFeatures(ProbedModule):
         return {name: features[axes[0]] for name, axes in shown if len(axes) == 1 and axes[0] in features}
 
     def _run_double(self, network: Mapping[str, Tensor]) -> Recorder:
-        double = [x.double() if x.is_floating_point() else x for x in self.learned_inputs()]
+        inputs = [x.double() if x.is_floating_point() else x for x in self.learned_inputs()]
+        here = {name: tensor.to(inputs[0].device) for name, tensor in network.items()}
         with Recorder(self.template) as outputs, torch.no_grad():
-            self.run(network, double)
+            self.run(here, inputs)
+        for call, output in outputs.items():
+            outputs[call] = output.cpu()
         return outputs
 
 

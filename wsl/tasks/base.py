@@ -1,6 +1,5 @@
 """`BaseTask`: what every task on weights shares, from building its encoder to exact resumption."""
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,13 +12,11 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 import wsl
-from wsl import encoders
 from wsl.data import BaseDataModule, WeightLoader
-from wsl.encoders import Encoder, MixedEncoder, reads_any_spec
-from wsl.nn import ProbedModule
+from wsl.encoders import Encoder, MixedEncoder
 from wsl.spec import WeightSpec
 from wsl.tasks.factories import Recipe, TaskError, describe, import_path, plain
-from wsl.zoo import ForwardDefinition
+from wsl.tasks.probing import ProbedNetworks, check_reads_any, check_takes_probes, from_plain, to_plain
 
 EncoderFactory = Callable[[WeightSpec], Encoder]
 OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
@@ -69,6 +66,7 @@ class BaseTask(pl.LightningModule):
             if isinstance(self._factories[name], Mapping):  # from a checkpoint
                 self._factories[name] = Recipe.from_dict(self._factories[name]).factory(base)
         self._recipes: dict[str, Recipe] = {}
+        self._networks: ProbedNetworks | None = None
         self.encoder: Encoder | MixedEncoder | None = None
         self.head: nn.Module | None = None
         self._record: dict[str, Any] = {}
@@ -118,6 +116,7 @@ class BaseTask(pl.LightningModule):
         record = self._record_of(data)
         if self.encoder is not None:
             self._check_record(record, f"the data, {data.fingerprint}")
+            self._probe_also(data)
             return
         self._build(record)
         if not self.trainer.ckpt_path:
@@ -155,7 +154,7 @@ class BaseTask(pl.LightningModule):
                 "  Correct the arguments under model."
             ) from err
         finally:
-            self.encoder, self.head, self._record = None, None, {}
+            self.encoder, self.head, self._networks, self._record = None, None, None, {}
 
     def outputs(self, data: BaseDataModule) -> int:
         """Number of values that the head gives for each network."""
@@ -229,7 +228,7 @@ class BaseTask(pl.LightningModule):
         return {
             "spec": str(data.spec),
             "mixed": data.mixed,
-            "forward": data.forward_definition.to_dict() if data.forward_definition else None,
+            "forward": to_plain(data.forward_definitions) if self.probes else [],
             "outputs": self.outputs(data),
             "zoo": data.fingerprint,
             "version": wsl.__version__,
@@ -237,45 +236,26 @@ class BaseTask(pl.LightningModule):
 
     def _build(self, record: dict[str, Any]) -> None:
         spec = WeightSpec.parse(record["spec"])
+        extras: dict[str, Any] = {}
+        if self.probes:
+            kind: type[Encoder] = self._recipes["encoder"].load(Encoder)
+            check_takes_probes(kind, self.probes)
+            networks = self._networks = ProbedNetworks(from_plain(record["forward"]), self.probes)
+            extras["probes"] = kind.probe_features(networks(spec), spec, networks.examples, self.probes)
         if record["mixed"]:
-            mixed = self._mixed_encoder(spec)
+            check_reads_any(self._recipes["encoder"].load(Encoder), self.probes)
+            mixed = MixedEncoder(self._factories["encoder"](spec, **extras), modules=self._networks)
             self.head = self.build_mixed_head(mixed, record["outputs"])
             self.encoder, self._record = mixed, dict(record)
             return
-        extras = {"probes": self._probe_features(spec, record["forward"])} if self.probes else {}
         encoder = self._factories["encoder"](spec, **extras)
         self.head = self.build_head(spec, encoder, record["outputs"])
         self.encoder, self._record = encoder, dict(record)
 
-    def _mixed_encoder(self, spec: WeightSpec) -> MixedEncoder:
-        kind: type[Encoder] = self._recipes["encoder"].load(Encoder)
-        if not reads_any_spec(kind):
-            able = [name for name in encoders.__all__ if reads_any_spec(getattr(encoders, name))]
-            raise TaskError(
-                f"{kind.__name__} reads one architecture only, and the data hold several.\n"
-                f"  Choose an encoder that reads any: {', '.join(able)}."
-            )
-        if self.probes:
-            raise TaskError(
-                f"probes is {self.probes}, but the data hold several architectures, and probes run one.\n"
-                "  Set model.probes to 0."
-            )
-        return MixedEncoder(self._factories["encoder"](spec))
-
-    def _probe_features(self, spec: WeightSpec, forward: dict[str, Any] | None) -> ProbedModule:
-        kind: type[Encoder] = self._recipes["encoder"].load(Encoder)
-        if "probes" not in inspect.signature(kind).parameters:
-            raise TaskError(
-                f"probes is {self.probes}, but {kind.__name__} has no probe features.\n"
-                "  Set model.probes to 0, or choose an encoder that takes them, such as GraphMetanetwork."
-            )
-        definition = ForwardDefinition.from_dict(forward) if forward else None
-        if definition is None or definition.grid is None:
-            raise TaskError(
-                f"probes is {self.probes}, but the zoo does not say on which coordinates its networks run.\n"
-                "  Set model.probes to 0; probe features need a zoo of INRs."
-            )
-        return kind.probe_features(definition.build(), spec, definition.points(), self.probes)
+    def _probe_also(self, data: BaseDataModule) -> None:
+        """Let a model that was built for other data probe the networks of these, if it reads them."""
+        if self._networks is not None and isinstance(self.encoder, MixedEncoder):
+            self._networks.add(data.forward_definitions)
 
     def _check_record(self, record: dict[str, Any], source: str) -> None:
         if record["mixed"] != self._record["mixed"]:

@@ -33,7 +33,8 @@ class INRClassification(InvariantTask):
         schedule: a scheduler class with its arguments but the optimizer and the number of steps; stepped
             every step.
         probes: run the networks at this many learned inputs and let the encoder read their activations;
-            needs a zoo that says how to run its networks, and an encoder with probe features.
+            needs a zoo that says how to run its networks, and an encoder with probe features. Inputs start
+            at the coordinates of INRs, or as images of noise; all architectures of the data share them.
         label_smoothing: share of the target that is spread over all classes.
 
     Raises:

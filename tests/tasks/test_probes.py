@@ -1,0 +1,148 @@
+"""Probes through tasks: of networks that take images, and of data of several architectures."""
+
+from dataclasses import replace
+from functools import partial
+
+import mixed_zoo
+import pytest
+import tiny_zoo
+import torch
+from short_runs import train
+
+from wsl.data import ZooDataModule
+from wsl.encoders import FastGraphMetanetwork, GraphMetanetwork, ProbeGen, StatNet
+from wsl.nn import ProbedModule
+from wsl.tasks import INRClassification, TaskError
+from wsl.zoo import ForwardDefinition, Zoo
+
+GRAPH = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)
+FAST = partial(FastGraphMetanetwork, channels=8, layers=1, runs=4)
+GENERATED = partial(ProbeGen, channels=8, layers=1, hidden=16)
+
+
+def data(path, **options):
+    return ZooDataModule(path, batch_size=8, **options)
+
+
+def probes_of(task) -> ProbedModule:
+    encoder = getattr(task.encoder, "encoder", task.encoder)
+    return encoder.probes
+
+
+@pytest.fixture(scope="module")
+def cnns(tmp_path_factory):
+    return str(mixed_zoo.build(tmp_path_factory.mktemp("cnns") / "cnns.h5").path)
+
+
+@pytest.fixture(scope="module")
+def one_cnn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cnn")
+    return str(mixed_zoo.build(folder / "cnn.h5", mixed_zoo.CNNS[1:]).path)
+
+
+@pytest.fixture(scope="module")
+def sirens(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sirens")
+    return [
+        str(tiny_zoo.build(folder / f"{i}.h5", images=12, hidden=hidden).path)
+        for i, hidden in enumerate(((6, 5), (4, 7), (3, 3)))
+    ]
+
+
+@pytest.mark.parametrize("encoder", [GRAPH, FAST, GENERATED], ids=["graph", "fast", "generated"])
+@pytest.mark.parametrize("zoo", ["cnns", "one_cnn", "sirens"])
+def test_probes_are_read_and_learned(zoo, encoder, tmp_path, request):
+    path = request.getfixturevalue(zoo)
+    task, trainer = train(INRClassification(encoder, probes=3), data(path))
+    start = INRClassification(encoder, probes=3)
+    torch.manual_seed(0)
+    start._build(task._record)
+    moved = [
+        name
+        for (name, after), before in zip(
+            probes_of(task).named_parameters(), probes_of(start).parameters(), strict=True
+        )
+        if not torch.equal(after, before)
+    ]
+    assert moved, "no step has moved the inputs"
+    batch = next(iter(data(path).val_dataloader()))
+    task.eval()
+    before = task(batch.weights)
+    with torch.no_grad():
+        for parameter in probes_of(task).parameters():
+            parameter.add_(torch.randn_like(parameter))
+    assert not torch.equal(task(batch.weights), before), "what networks answer is not read"
+    trainer.save_checkpoint(tmp_path / "c.ckpt")
+    loaded = INRClassification.load_from_checkpoint(tmp_path / "c.ckpt", weights_only=True).eval()
+    assert torch.equal(loaded(batch.weights), task(batch.weights))
+
+
+def test_probes_of_images_start_as_noise_of_their_shape(one_cnn):
+    task, _ = train(INRClassification(GRAPH, probes=5), data(one_cnn))
+    (inputs,) = probes_of(task).learned_inputs()
+    assert inputs.shape == (5, 1, 28, 28) and inputs.std() > 0.5
+
+
+def test_a_trained_model_probes_architectures_that_it_has_not_seen(sirens):
+    task, trainer = train(INRClassification(GRAPH, probes=3), data(sirens[:2]))
+    zoo = Zoo.open(sirens[2])
+    unseen = [(zoo.spec, zoo.weights([0, 1]))]
+    with pytest.raises(TaskError, match="nothing says how networks of this architecture run"):
+        task(unseen)
+    assert "test/accuracy" in trainer.test(task, datamodule=data(sirens[2:]), verbose=False)[0]
+    assert task.eval()(unseen).shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("forwards", "message"),
+    [
+        (
+            [mixed_zoo.CNNS[0], replace(mixed_zoo.CNNS[1], arguments={"in_channels": 2, "classes": 3})],
+            r"different inputs: those of wsl.models:SmallCNN with \{.*'in_channels': 2.*\(1, 28, 28\)",
+        ),
+        (
+            [
+                replace(tiny_zoo.FORWARD, arguments={**tiny_zoo.FORWARD.arguments, "w0": w0})
+                for w0 in (30.0, 20.0)
+            ],
+            "equal specifications run differently",
+        ),
+        ([tiny_zoo.FORWARD, mixed_zoo.CNNS[0]], "different inputs"),
+    ],
+    ids=["channels", "frequency", "kind"],
+)
+def test_networks_that_cannot_be_probed_together_are_refused_early(tmp_path, forwards, message):
+    path = mixed_zoo.build(tmp_path / "z.h5", forwards).path
+    with pytest.raises(TaskError, match=message):
+        INRClassification(GRAPH, probes=2).rehearse(data([str(path)]))
+
+
+def test_networks_that_differ_in_training_only_are_probed_together(tmp_path):
+    forwards = [
+        ForwardDefinition("wsl.models:ModelZooCNN", {"dropout": dropout, "classes": 3})
+        for dropout in (0.1, 0.3)
+    ]
+    path = mixed_zoo.build(tmp_path / "z.h5", forwards, each=12).path
+    task = INRClassification(GRAPH, probes=2)
+    task.rehearse(data([str(path)]))
+
+
+def test_zoos_that_do_not_say_how_networks_run(tmp_path, one_cnn, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.delattr("wsl.models.SmallCNN.example_inputs")
+        with pytest.raises(TaskError, match="SmallCNN has no example_inputs"):
+            INRClassification(GRAPH, probes=2).rehearse(data(one_cnn))
+    monkeypatch.setattr(
+        ZooDataModule,
+        "forward_definitions",
+        property(lambda self: [(self.spec, ForwardDefinition("unknown:unknown"))]),
+    )
+    with pytest.raises(TaskError, match="cannot be run: This zoo does not say how"):
+        INRClassification(GRAPH, probes=2).rehearse(data(one_cnn))
+
+
+def test_encoders_that_cannot_read_several_architectures_or_probes(sirens):
+    with pytest.raises(TaskError, match=r"ProbeGen reads one architecture only.*\n.*Set model.probes, or"):
+        INRClassification(GENERATED).rehearse(data(sirens))
+    with pytest.raises(TaskError, match="StatNet has no probe features"):
+        INRClassification(StatNet, probes=2).rehearse(data(sirens))
