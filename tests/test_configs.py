@@ -78,7 +78,8 @@ def test_experiments_are_complete(path, capsys):
 
 @pytest.mark.parametrize("path", ZOOS, ids=name)
 def test_zoos(path, capsys):
-    command = "build-classifiers" if "_cnn_" in path.stem else "build"
+    builders = {"_cnn_": "build-classifiers", "language_": "build-language"}
+    command = next((command for word, command in builders.items() if word in path.stem), "build")
     stated, config = yaml.safe_load(path.read_text()), printed(capsys, "zoo", command, *options(path))
     assert config["source"]["class_path"] == stated["source"]["class_path"]
 

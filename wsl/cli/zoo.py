@@ -21,6 +21,7 @@ from wsl.zoo import (
 )
 from wsl.zoo.classifiers import build_classifier_zoo
 from wsl.zoo.inr import build_inr_zoo
+from wsl.zoo.language import build_language_zoo
 
 
 class Command(NamedTuple):
@@ -204,6 +205,9 @@ COMMANDS = {
     "build": _builder("fit a network to each image and store them", build_inr_zoo),
     "build-classifiers": _builder(
         "train classifiers on labelled images and store their checkpoints", build_classifier_zoo
+    ),
+    "build-language": _builder(
+        "train language models of characters and store their checkpoints", build_language_zoo
     ),
     "info": Command("print what a zoo holds", _file_argument, _info),
     "verify": Command("check every network against its hash", _file_argument, _verify),

@@ -6,6 +6,8 @@ turn them into pixels.
 """
 
 from wsl.models._activations import ACTIVATIONS
+from wsl.models._char_recurrent import CharGRU, CharLSTM, CharRNN
+from wsl.models._char_transformer import CharTransformer
 from wsl.models._coordinates import coordinate_grid
 from wsl.models._fourier import FourierMLP, fourier_features
 from wsl.models._low_rank import LowRankUpdates
@@ -17,6 +19,10 @@ from wsl.models._zoo_cnn import ModelZooCNN
 
 __all__ = [
     "ACTIVATIONS",
+    "CharGRU",
+    "CharLSTM",
+    "CharRNN",
+    "CharTransformer",
     "FourierMLP",
     "LowRankUpdates",
     "ModelZooCNN",

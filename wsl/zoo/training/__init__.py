@@ -3,6 +3,7 @@
 from wsl.zoo.training._dropout import DROPOUT_LEVELS, StackedDropout
 from wsl.zoo.training._loop import train_rows
 from wsl.zoo.training._optimizers import OPTIMIZERS, StackedOptimizer
+from wsl.zoo.training._population import Population, TrainedStack, build_population, finite_rows
 from wsl.zoo.training._progress import TrainProgress
 from wsl.zoo.training._sampling import (
     Number,
@@ -18,14 +19,18 @@ __all__ = [
     "DROPOUT_LEVELS",
     "OPTIMIZERS",
     "Number",
+    "Population",
     "Range",
     "StackedDropout",
     "StackedOptimizer",
     "TrainProgress",
+    "TrainedStack",
     "as_list",
+    "build_population",
     "check_choice",
     "check_number",
     "draw_choice",
     "draw_number",
+    "finite_rows",
     "train_rows",
 ]
