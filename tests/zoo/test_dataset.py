@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, default_collate
 
 from wsl.graph import ComputationalGraph
 from wsl.zoo import Zoo, ZooDataset, ZooError
+from wsl.zoo._map import RowFile
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +50,8 @@ def test_items(zoo: Zoo) -> None:
 
 def test_one_read_a_batch(zoo: Zoo, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset, reads = ZooDataset(zoo), []
-    read = type(zoo.file).read
-    monkeypatch.setattr(type(zoo.file), "read", lambda self, *rest: reads.append(1) or read(self, *rest))
+    read = RowFile.read
+    monkeypatch.setattr(RowFile, "read", lambda self, *rest: reads.append(1) or read(self, *rest))
     assert len(list(DataLoader(dataset, batch_size=8))) == 2
     assert len(reads) == 2
 

@@ -22,7 +22,7 @@ def zoo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     zoo = mixed_zoo(tmp_path_factory.mktemp("zoo") / "mixed.h5", ROWS)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(wsl.zoo._map, "_MAPPED_BYTES", request.param)
-        assert (zoo.file._map is None) == (request.param == 0)
+        assert (zoo.opened()[1]._map is None) == (request.param == 0)
     return zoo
 
 
@@ -76,6 +76,14 @@ def test_a_large_file_that_changes_is_refused_at_once(
         os.utime(zoo.path, (0, 0))
     with pytest.raises(ZooError, match="was moved, replaced or cut while in use"):
         zoo.weights([0])
+
+
+def test_a_mapped_file_that_is_cut_is_refused(tmp_path: Path) -> None:
+    zoo = build_zoo(tmp_path / "z.h5")
+    zoo.weights([0])
+    os.truncate(zoo.path, 100)
+    with pytest.raises(ZooError, match="was moved, replaced or cut while in use"):
+        zoo.weights([15])
 
 
 def test_a_file_that_is_cut_during_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from wsl.spec import WeightSpec
 from wsl.zoo._forward import ForwardDefinition
-from wsl.zoo._layout import STORED_DTYPES, Parameter
+from wsl.zoo._layout import STORED_DTYPES, Architecture, Parameter
 from wsl.zoo._map import Rows, select
 from wsl.zoo._metadata import Metadata
 
@@ -29,27 +29,36 @@ class ZooArchitecture:
     def __len__(self) -> int:
         return self._zoo.tables.counts[self._number]
 
+    @property
+    def _described(self) -> Architecture:
+        return self._zoo.tables.architectures[self._number]
+
     def __repr__(self) -> str:
         return f"ZooArchitecture({self.name!r}, rows={len(self)}, zoo={str(self._zoo.path)!r})"
 
     @property
     def name(self) -> str:
-        return self._zoo.tables.architectures[self._number].name
+        return self._described.name
 
     @property
     def spec(self) -> WeightSpec:
         """The specification that its rows share."""
-        return self._zoo.tables.architectures[self._number].spec
+        return self._described.spec
 
     @property
     def forward(self) -> ForwardDefinition:
         """How to rebuild and run the networks."""
-        return self._zoo.tables.architectures[self._number].forward
+        return self._described.forward
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Name, shape and place of each tensor in a row of :meth:`matrix`."""
-        return self._zoo.tables.architectures[self._number].parameters
+        return self._described.parameters
+
+    @property
+    def width(self) -> int:
+        """P, the number of values in a row of :meth:`matrix`."""
+        return self._zoo.stored[self._number].shape[1]
 
     @property
     def rows(self) -> np.ndarray:
@@ -87,10 +96,7 @@ class ZooArchitecture:
         Raises:
             ZooError: a row that does not exist, or something that is not a row number.
         """
-        offset, shape = self._zoo.stored[self._number]
-        stored = STORED_DTYPES[self._zoo.dtype]
-        taken = self._zoo.file.read(offset, shape, stored, select(rows, len(self)))
-        return taken.astype(dtype, copy=False)
+        return self.stored(select(rows, len(self))).astype(dtype, copy=False)
 
     def weights(self, rows: Rows = None, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
         """The weights of some rows.
@@ -105,8 +111,18 @@ class ZooArchitecture:
         Raises:
             ZooError: as :meth:`matrix`.
         """
-        flat = torch.from_numpy(self.matrix(rows)).to(dtype)
-        return as_tensors(self.parameters, flat)
+        return self.tensors(self.stored(select(rows, len(self))), dtype)
+
+    def stored(self, rows: np.ndarray | slice) -> np.ndarray:
+        """``(B, P)`` in the stored type; the rows certainly exist. For the parts of this package."""
+        content, file = self._zoo.opened()
+        offset, shape = content.stored[self._number]
+        return file.read(offset, shape, STORED_DTYPES[content.tables.dtype], rows)
+
+    def tensors(self, stored: np.ndarray, dtype: torch.dtype) -> dict[str, Tensor]:
+        """What :meth:`weights` returns of :meth:`stored` rows. For the parts of this package."""
+        flat = torch.from_numpy(stored)
+        return self._described.as_tensors(flat if flat.dtype is dtype else flat.to(dtype))
 
 
 class Located(NamedTuple):
@@ -116,22 +132,23 @@ class Located(NamedTuple):
     positions: np.ndarray
     rows: np.ndarray
 
-
-def as_tensors(parameters: tuple[Parameter, ...], flat: Tensor) -> dict[str, Tensor]:
-    """``(B, P)`` -> tensor name -> ``(B, *shape)`` views of it."""
-    pieces = flat.split([parameter.size for parameter in parameters], dim=1)
-    return {
-        parameter.name: piece.view(len(flat), *parameter.shape)
-        for parameter, piece in zip(parameters, pieces, strict=True)
-    }
+    def weights(self, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+        """Tensor name -> ``(n, *shape)``, as :meth:`ZooArchitecture.weights` of these rows."""
+        return self.architecture.tensors(self.architecture.stored(self.rows), dtype)
 
 
 def locate(
     architectures: Mapping[str, ZooArchitecture], numbers: np.ndarray, places: np.ndarray
 ) -> list[Located]:
     """Group rows by their architecture's ``numbers``, given their ``places`` in it; ``(B,)`` each."""
-    views, found = list(architectures.values()), []
-    for number in np.unique(numbers):
-        positions = np.flatnonzero(numbers == number)
-        found.append(Located(views[number], positions, places[positions]))
-    return found
+    if not len(numbers):
+        return []
+    order = np.argsort(numbers, kind="stable")
+    sorted_numbers, sorted_places = numbers[order], places[order]
+    starts = np.flatnonzero(sorted_numbers[1:] != sorted_numbers[:-1]) + 1
+    bounds = [0, *starts.tolist(), len(order)]
+    views, present = list(architectures.values()), sorted_numbers[bounds[:-1]].tolist()
+    return [
+        Located(views[number], order[start:stop], sorted_places[start:stop])
+        for number, start, stop in zip(present, bounds, bounds[1:], strict=False)
+    ]

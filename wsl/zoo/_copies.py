@@ -1,7 +1,8 @@
 """Zoos made from zoos: some rows of one, or the rows of several. Weights pass through block by block."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from wsl.zoo._checks import check_tables
 from wsl.zoo._columns import ColumnStream
 from wsl.zoo._errors import ZooError
 from wsl.zoo._files import replace_new_file
-from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables, hash_rows, row_length
+from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables, hash_rows
 from wsl.zoo._map import Rows, select
 from wsl.zoo._reader import read_content
 from wsl.zoo._splits import Split, split_by_model
@@ -149,13 +150,14 @@ def merge_zoos(
     for zoo, of in zip(zoos, numbers_of, strict=True):
         for number, view in zip(of, zoo.architectures.values(), strict=True):
             parts[number].append((view, np.arange(len(view))))
+    columns = _joined_columns(zoos, distinct, common_columns)
     made = Tables(
         architectures=tuple(architectures),
         numbers=numbers.astype(np.int32),
         provenance=_provenance({"operation": "merge", "distinct": list(distinct)}, zoos),
         dtype=dtype,
-        columns=_joined_columns(zoos, distinct, common_columns),
-        splits=_joined_splits(zoos),
+        columns=columns,
+        splits=_joined_splits(zoos, columns),
         hashes=np.concatenate([_hashes(zoo, dtype) for zoo in zoos]),
     )
     return _write(out, made, parts)
@@ -178,16 +180,21 @@ def _joined_architectures(zoos: Sequence[Zoo]) -> tuple[list[Architecture], list
     for zoo in zoos:
         places.append([])
         for architecture in zoo.tables.architectures:
-            key = (architecture.spec_text, str(architecture.forward.to_dict()))
+            key = (architecture.spec_text, architecture.forward_text)
             if key not in found:
                 found[key] = len(joined)
                 taken = {other.name for other in joined}
-                name, number = architecture.name, 2
-                while name in taken:
-                    name, number = f"{architecture.name}-{number}", number + 1
-                joined.append(Architecture(name, architecture.spec, architecture.forward))
+                joined.append(_renamed(architecture, taken))
             places[-1].append(found[key])
     return joined, places
+
+
+def _renamed(architecture: Architecture, taken: Container[str]) -> Architecture:
+    """The architecture, with a number behind its name if that is taken."""
+    if architecture.name not in taken:
+        return architecture
+    free = next(name for n in count(2) if (name := f"{architecture.name}-{n}") not in taken)
+    return Architecture(free, architecture.spec, architecture.forward)
 
 
 def _joined_columns(zoos: Sequence[Zoo], distinct: Sequence[str], common: bool) -> dict[str, np.ndarray]:
@@ -216,7 +223,8 @@ def _joined_columns(zoos: Sequence[Zoo], distinct: Sequence[str], common: bool) 
     return columns
 
 
-def _joined_splits(zoos: Sequence[Zoo]) -> dict[str, Split]:
+def _joined_splits(zoos: Sequence[Zoo], kept: Container[str]) -> dict[str, Split]:
+    """The splits of all zoos by name; ``kept`` are the columns that are left to check their groups by."""
     starts = np.cumsum([0, *(len(zoo) for zoo in zoos)])
     names = dict.fromkeys(name for zoo in zoos for name in zoo.splits)
     joined = {}
@@ -224,10 +232,11 @@ def _joined_splits(zoos: Sequence[Zoo]) -> dict[str, Split]:
         having = [(zoo, start) for zoo, start in zip(zoos, starts, strict=False) if name in zoo.splits]
         splits = [zoo.splits[name] for zoo, _ in having]
         columns = {split.recipe.get("column") for split in splits}
+        column = columns.pop() if len(columns) == 1 else None
         recipe = {
             "method": "merge_zoos",
             "parts": [{"recipe": split.recipe, "seed": split.seed} for split in splits],
-            "column": columns.pop() if len(columns) == 1 else None,
+            "column": column if column in kept else None,
         }
         joined[name] = Split(np.concatenate([zoo.split(name) + start for zoo, start in having]), recipe)
     return joined
@@ -247,7 +256,7 @@ def _hashes(zoo: Zoo, dtype: str) -> np.ndarray:
 
 def _blocks(parts: Sequence[Part], dtype: str) -> Iterator[np.ndarray]:
     for view, rows in parts:
-        step = max(1, BLOCK_BYTES // (4 * row_length(view.parameters)))
+        step = max(1, BLOCK_BYTES // (4 * view.width))
         for start in range(0, len(rows), step):
             yield view.matrix(rows[start : start + step], STORED_DTYPES[dtype])
 

@@ -5,7 +5,6 @@ import os
 import numpy as np
 
 from wsl.zoo._architecture import ZooArchitecture
-from wsl.zoo._layout import row_length
 from wsl.zoo._store import Zoo
 
 _WIDTH, _LINES = 110, 24
@@ -52,7 +51,7 @@ def _architecture_line(view: ZooArchitecture) -> str:
     forward = view.forward
     arguments = ", ".join(f"{name}={value!r}" for name, value in forward.arguments.items())
     grid = "" if forward.grid is None else f" on a grid of {' x '.join(map(str, forward.grid))}"
-    size = f"{len(view)} of {row_length(view.parameters)} weights"
+    size = f"{len(view)} of {view.width} weights"
     return f"  {view.name:<18} {size}, {forward.factory}({arguments}){grid}"
 
 

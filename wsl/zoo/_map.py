@@ -2,9 +2,10 @@
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -42,8 +43,8 @@ class RowFile:
     def __init__(self, path: Path, stamp: FileStamp) -> None:
         self._path, self._stamp, self._map = path, stamp, None
         if stamp.size <= _MAPPED_BYTES:
-            with self._open() as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            with self._descriptor() as descriptor:
+                self._map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
 
     def read(
         self, offset: int, shape: tuple[int, int], dtype: np.dtype[Any], rows: np.ndarray | slice
@@ -52,6 +53,8 @@ class RowFile:
         if self._map is None:
             numbers = np.arange(*rows.indices(shape[0])) if isinstance(rows, slice) else rows
             return self._read_runs(offset, shape[1], dtype, numbers)
+        if self._map.size() != self._stamp.size:  # to touch a page beyond the end would kill the process
+            raise self._changed(f"{self._stamp.size} bytes then, {self._map.size()} now")
         # A plain array view: np.memmap's own indexing costs more than the copy of a small batch.
         stored: np.ndarray = np.ndarray(shape, dtype, buffer=self._map, offset=offset)
         if isinstance(rows, slice):
@@ -65,30 +68,41 @@ class RowFile:
         if not len(rows):
             return taken
         size = width * dtype.itemsize
-        starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)
-        places = (offset + rows[starts] * size).tolist()
-        bounds = [*(starts * size).tolist(), len(rows) * size]
-        target = taken.view(np.uint8).reshape(-1).data
-        with self._open() as file:
-            descriptor = file.fileno()
-            for place, start, stop in zip(places, bounds, bounds[1:], strict=False):
-                while start < stop:  # the system may return less than asked for
-                    count = os.preadv(descriptor, [target[start:stop]], place)
-                    if not count:
-                        raise self._changed("it ends early")
-                    start, place = start + count, place + count
+        breaks = np.flatnonzero(rows[1:] - rows[:-1] != 1) + 1
+        targets: Any = taken  # row by row, unless some follow one another
+        if len(breaks) < len(rows) - 1:
+            targets, rows = np.split(taken, breaks), rows[np.concatenate([[0], breaks])]
+        places = (offset + rows * size).tolist()
+        read = os.preadv
+        with self._descriptor() as descriptor:
+            counts = [read(descriptor, (part,), place) for part, place in zip(targets, places, strict=True)]
+            if sum(counts) != taken.nbytes:  # the system may return less than asked for
+                for part, place, count in zip(targets, places, counts, strict=True):
+                    self._read_rest(descriptor, part, place, count)
         return taken
 
-    def _open(self) -> BinaryIO:
+    def _read_rest(self, descriptor: int, target: np.ndarray, place: int, done: int) -> None:
+        view = target.view(np.uint8).reshape(-1).data
+        while done < len(view):
+            count = os.preadv(descriptor, (view[done:],), place + done)
+            if not count:
+                raise self._changed("it ends early")
+            done += count
+
+    @contextmanager
+    def _descriptor(self) -> Iterator[int]:
+        """The file, open and the same as ever."""
         try:
-            file = open(self._path, "rb", buffering=0)  # noqa: SIM115  the caller closes it
-            found = FileStamp.of(os.fstat(file.fileno()))
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as err:
             raise self._changed(err) from err
-        if found != self._stamp:
-            file.close()
-            raise self._changed(f"{self._stamp.size} bytes then, {found.size} now")
-        return file
+        try:
+            found = FileStamp.of(os.fstat(descriptor))
+            if found != self._stamp:
+                raise self._changed(f"{self._stamp.size} bytes then, {found.size} now")
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def _changed(self, reason: object) -> ZooError:
         return ZooError(f"{self._path} was moved, replaced or cut while in use ({reason}). Open it anew.")
@@ -112,6 +126,8 @@ def select(rows: Rows, total: int) -> np.ndarray | slice:
             f"Rows are given as {selection.dtype} of shape {selection.shape}; expected row numbers, "
             "a slice, or None for all. For a single row pass [row]."
         )
+    if selection.dtype == np.int64 and selection.view(np.uint64).max() < total:  # negative ones are huge so
+        return selection
     outside = (selection < -total) | (selection >= total)
     if outside.any():
         raise ZooError(

@@ -207,12 +207,12 @@ class Zoo:
         """Where the weights of each architecture lie in the file, for the parts of this package."""
         return self._read().stored
 
-    @property
-    def file(self) -> RowFile:
-        """What reads rows of the file, for the parts of this package."""
+    def opened(self) -> tuple[Content, RowFile]:
+        """What was read of the file, and what reads its rows, for the parts of this package."""
+        content = self._read()
         if self._file is None:
-            self._file = RowFile(self._path, self._read().stamp)
-        return self._file
+            self._file = RowFile(self._path, content.stamp)
+        return content, self._file
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_path": self._path, "_digest": self._digest, "_content": None, "_file": None}

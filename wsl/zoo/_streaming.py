@@ -15,7 +15,7 @@ from wsl.zoo._columns import ColumnStream, as_columns, check_name
 from wsl.zoo._errors import ZooError
 from wsl.zoo._files import PARTIAL, BuildLock, check_free, replace_file
 from wsl.zoo._json import dump_json, load_json
-from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables, hash_rows, row_length
+from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables, hash_rows
 from wsl.zoo._map import Rows, select
 from wsl.zoo._matrix import as_matrix
 from wsl.zoo._reader import read_content
@@ -192,7 +192,7 @@ class ZooWriter:
             ) from err
 
     def _blocks(self, number: int) -> Iterator[np.ndarray]:
-        dtype, width = STORED_DTYPES[self._dtype], row_length(self._architectures[number].parameters)
+        dtype, width = STORED_DTYPES[self._dtype], self._architectures[number].width
         rows = max(1, BLOCK_BYTES // (width * dtype.itemsize))
         with open(self._folder / f"rows-{number}.bin", "rb") as file:
             while len(block := np.fromfile(file, dtype, rows * width)):
@@ -221,15 +221,14 @@ def iter_rows(zoo: Zoo, rows: Rows = None, *, block_bytes: int = BLOCK_BYTES) ->
     Args:
         rows: row numbers, a boolean mask, a slice, or None for all.
     """
-    widest = max(row_length(view.parameters) for view in zoo.architectures.values())
+    widest = max(view.width for view in zoo.architectures.values())
     step = max(1, block_bytes // (4 * widest))
     chosen = np.arange(len(zoo))[select(rows, len(zoo))]
     for start in range(0, len(chosen), step):
         numbers = chosen[start : start + step]
         for part in zoo.locate(numbers):
             metadata = {name: column[numbers[part.positions]] for name, column in zoo.metadata.items()}
-            weights = part.architecture.weights(part.rows)
-            yield RowBlock(part.architecture, numbers[part.positions], weights, metadata)
+            yield RowBlock(part.architecture, numbers[part.positions], part.weights(), metadata)
 
 
 def _count(weights: Mapping[str, Any] | np.ndarray) -> int:

@@ -16,7 +16,6 @@ from wsl.zoo._layout import (
     Parameter,
     Tables,
     digest,
-    row_length,
 )
 
 
@@ -68,9 +67,9 @@ def _write_content(file: Any, tables: Tables, blocks: Sequence[Iterable[np.ndarr
         group = groups.create_group(str(number))
         _write_text(group, "name", architecture.name)
         _write_text(group, "spec", architecture.spec_text)
-        _write_text(group, "forward", dump_json("forward definition", architecture.forward.to_dict()))
+        _write_text(group, "forward", architecture.forward_text)
         _write(group, "parameters", parameter_records(architecture.parameters))
-        shape = (tables.counts[number], row_length(architecture.parameters))
+        shape = (tables.counts[number], architecture.width)
         _write_rows(group, shape, STORED_DTYPES[tables.dtype], blocks[number])
 
 

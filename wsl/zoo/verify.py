@@ -34,12 +34,14 @@ def verify_zoo(path: str | os.PathLike[str]) -> VerifyResult:
     """Recompute every row's hash.
 
     Raises:
-        ZooError: as :meth:`Zoo.open`; damage outside the weights is found there.
+        ZooError: as :meth:`Zoo.open`; damage outside the weights is found there, or here where it is in
+            the description of one architecture.
     """
     zoo = Zoo.open(path)
     failed: list[int] = []
     not_finite: list[int] = []
     for view in zoo.architectures.values():
+        assert view.spec.tensors and view.forward and view.parameters  # each is checked when it is first used
         step = max(1, _BLOCK_BYTES // view.matrix([0]).nbytes)
         for start in range(0, len(view), step):
             rows = slice(start, start + step)
