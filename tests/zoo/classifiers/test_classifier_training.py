@@ -1,10 +1,9 @@
 """Networks that train together equal networks that train alone, and those of a plain loop of torch."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from wsl.models import ACTIVATIONS as MODEL_ACTIVATIONS
@@ -15,7 +14,6 @@ from wsl.zoo.classifiers._layers import ACTIVATIONS, drop
 from wsl.zoo.classifiers._plan import NetworkPlan
 from wsl.zoo.classifiers._recipe import Hyperparameters
 from wsl.zoo.classifiers._small_cnn_stack import SmallCnnStack
-from wsl.zoo.classifiers._stack import ClassifierStack
 from wsl.zoo.classifiers._train import evaluate, initial_rows, network_images, train_networks
 from wsl.zoo.training import OPTIMIZERS, StackedDropout, StackedOptimizer
 
@@ -101,21 +99,46 @@ def test_training_equals_the_loop_of_torch(optimizer, activation):
     assert (found - wanted).abs().max() <= 1e-9
 
 
+class Recorded(StackedDropout):
+    """Keeps all that it gives."""
+
+    def kept(self, networks, shape):
+        self.given.append(super().kept(networks, shape))
+        return self.given[-1]
+
+
+class Factor(nn.Module):
+    def __init__(self, factors):
+        super().__init__()
+        self.factors = factors
+
+    def forward(self, x):
+        return x * self.factors.pop(0)
+
+
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
 @pytest.mark.parametrize("probability", [0.0, 0.5])
 def test_gradients_by_hand_equal_those_of_autograd(activation, probability):
     data = images()
-    stack = SmallCnnStack(ForwardDefinition(SMALL.factory, {**SMALL.arguments, "activation": activation}))
+    forward = ForwardDefinition(SMALL.factory, {**SMALL.arguments, "activation": activation})
+    stack = SmallCnnStack(forward)
     rows = initial_rows(stack, plans()).double()
     taken = np.random.default_rng(0).integers(0, 40, (5, 6))
-    given = rows, stack.batch(data.pixels, taken), data.labels[taken]
-    rates = [0.0, probability, 0.1, probability, 0.0]
-    by_hand, automatic = (
-        compute(*given, StackedDropout(rates, [[seed] for seed in range(5)]))
-        for compute in (stack.gradient, partial(ClassifierStack.gradient, stack))
-    )
-    assert (by_hand - automatic).abs().max() <= 1e-14
-    assert by_hand.abs().max() > 1e-3
+    rates = [0.0, probability, probability / 2, probability, 0.0]
+    dropout = Recorded(rates, [[seed] for seed in range(5)])
+    dropout.given = []
+    found = stack.gradient(rows, stack.batch(data.pixels, taken), data.labels[taken], dropout)
+    assert len(dropout.given) == (2 if probability else 0)
+    for network in range(5):
+        module = forward.build().double()
+        nn.utils.vector_to_parameters(rows[network], module.parameters())
+        kept = [masks[network].movedim(-1, 0).double() / (1 - rates[network]) for masks in dropout.given]
+        module.dropout = Factor(kept or [1, 1])
+        outputs = module(data.pixels[taken[network]].permute(0, 3, 1, 2))
+        F.cross_entropy(outputs, data.labels[taken[network]]).backward()
+        wanted = nn.utils.parameters_to_vector([parameter.grad for parameter in module.parameters()])
+        assert (found[network] - wanted).abs().max() <= 1e-14
+        assert wanted.abs().max() > 1e-3
 
 
 def test_activations_are_those_of_the_models():

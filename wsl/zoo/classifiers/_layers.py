@@ -1,6 +1,6 @@
 """Layers of M stacked networks: feature maps ``(B, M * C, H, W)`` with channels last in memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -18,18 +18,22 @@ class Activation(NamedTuple):
     apply: Callable[[Tensor], Tensor]
     """May overwrite its argument where ``pull`` does not read that."""
     pull: Callable[[Tensor, Tensor, Tensor], Tensor]
-    """Gradients of outputs, inputs and outputs of ``apply`` -> gradients of inputs."""
+    """Gradients of outputs, inputs and outputs of ``apply`` -> gradients of inputs; overwrites the first."""
+    closed: bool = False
+    """Whether the derivative is 0 wherever the output is 0."""
 
 
 ACTIVATIONS = {
-    "elu": Activation(F.elu, lambda g, x, y: _aten.elu_backward(g, 1, 1, 1, True, y)),
-    "gelu": Activation(F.gelu, lambda g, x, y: _aten.gelu_backward(g, x)),
-    "leaky_relu": Activation(F.leaky_relu, lambda g, x, y: _aten.leaky_relu_backward(g, y, 0.01, True)),
+    "elu": Activation(F.elu, lambda g, x, y: _aten.elu_backward(g, 1, 1, 1, True, y, grad_input=g)),
+    "gelu": Activation(F.gelu, lambda g, x, y: _aten.gelu_backward(g, x, grad_input=g)),
+    "leaky_relu": Activation(
+        F.leaky_relu, lambda g, x, y: _aten.leaky_relu_backward(g, y, 0.01, True, grad_input=g)
+    ),
     "none": Activation(lambda x: x, lambda g, x, y: g),
-    "relu": Activation(torch.relu_, lambda g, x, y: _aten.threshold_backward(g, y, 0)),
-    "sigmoid": Activation(torch.sigmoid_, lambda g, x, y: _aten.sigmoid_backward(g, y)),
-    "silu": Activation(F.silu, lambda g, x, y: _aten.silu_backward(g, x)),
-    "tanh": Activation(torch.tanh_, lambda g, x, y: _aten.tanh_backward(g, y)),
+    "relu": Activation(torch.relu_, lambda g, x, y: _aten.threshold_backward(g, y, 0, grad_input=g), True),
+    "sigmoid": Activation(torch.sigmoid_, lambda g, x, y: _aten.sigmoid_backward(g, y, grad_input=g), True),
+    "silu": Activation(F.silu, lambda g, x, y: _aten.silu_backward(g, x, grad_input=g)),
+    "tanh": Activation(torch.tanh_, lambda g, x, y: _aten.tanh_backward(g, y, grad_input=g)),
 }
 
 
@@ -53,12 +57,6 @@ def pixel_mean(x: Tensor, networks: int) -> Tensor:
     B, C, H, W = x.shape
     means = x.permute(0, 2, 3, 1).reshape(B, H * W, C).mean(1)
     return means.unflatten(1, (networks, C // networks)).transpose(0, 1)
-
-
-def pull_pixel_mean(gradient: Tensor, size: Sequence[int]) -> Tensor:
-    """From the gradient of :func:`pixel_mean`, ``(M, B, C)``, to that of its argument, channels last."""
-    flat = gradient.transpose(0, 1).flatten(1).div(size[0] * size[1])
-    return flat[:, None, None].expand(-1, *size, -1).contiguous().permute(0, 3, 1, 2)
 
 
 def drop(x: Tensor, networks: int, dropout: StackedDropout | None) -> Tensor:

@@ -72,7 +72,12 @@ def stacks_of(plans: list[NetworkPlan], images: int) -> list[list[NetworkPlan]]:
 
 
 def _cut(group: list[NetworkPlan], images: int) -> Iterator[list[NetworkPlan]]:
-    size = min(16, max(4, _STACK_IMAGES // group[0].hyperparameters.batch_size))
+    size = stack_size(group[0].hyperparameters.batch_size)
     group = sorted(group, key=lambda plan: -plan.images_seen(images))
     for start in range(0, len(group), size):
         yield group[start : start + size]
+
+
+def stack_size(batch_size: int) -> int:
+    """Networks of a stack at most."""
+    return min(16, max(4, _STACK_IMAGES // batch_size))
