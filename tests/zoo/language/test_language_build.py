@@ -1,0 +1,278 @@
+"""Building zoos of language models: columns, populations, resuming, divergence, encoders, commands."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from jsonargparse import ArgumentParser
+from torch.nn import functional as F
+
+import wsl
+from wsl.cli import main
+from wsl.data import ZooDataModule
+from wsl.encoders import GraphMetanetwork, UniversalNeuralFunctional
+from wsl.zoo import ShardedBuild, ZooError, verify_zoo
+from wsl.zoo.language import (
+    CharRecurrents,
+    CharTransformers,
+    LanguageRecipe,
+    PydocText,
+    Range,
+    TextFile,
+    build_language_zoo,
+)
+
+CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "zoo").glob("language_*.yaml"))
+RECIPE = LanguageRecipe(
+    learning_rate=Range(1e-3, 1e-1, log=True),
+    weight_decay=Range(1e-6, 1e-3, log=True),
+    dropout=[0.0, 0.2],
+    optimizer=["sgd", "momentum", "adam", "rmsprop"],
+    initialisation=["default", "orthogonal"],
+    initial_scale=Range(0.5, 2.0),
+    train_fraction=Range(0.05, 1.0, log=True),
+    batch_size=[4, 8],
+    steps=[5, 8],
+    checkpoints=[0, 3],
+)
+RECURRENTS = CharRecurrents(cell=["lstm", "gru"], hidden=6, embedding=4)
+TRANSFORMERS = CharTransformers(d_model=8, blocks=1, activation=["gelu", "relu"])
+
+
+def build(out, **changes):
+    given = {"networks": 12, "architecture": RECURRENTS, "recipe": RECIPE, "length": 10, "limit": 8000}
+    return build_language_zoo(out, **{**given, "progress": False, **changes})
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("zoo") / "z.h5")
+
+
+@pytest.fixture(scope="module")
+def transformers(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("zoo") / "t.h5", architecture=TRANSFORMERS)
+
+
+def test_rows_are_checkpoints_with_all_that_was_drawn(zoo):
+    columns = zoo.metadata
+    assert set(columns) == {
+        "model", "step", "cell", "hidden", "layers", "embedding", "learning_rate", "weight_decay", "dropout",
+        "optimizer", "initialisation", "initial_scale", "train_fraction", "batch_size", "steps",
+        "train_characters", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "diverged",
+    }  # fmt: skip
+    assert set(columns["model"]) == set(range(12))
+    for model in range(12):
+        rows = columns["model"] == model
+        assert columns["step"][rows].tolist() == [0, 3, columns["steps"][rows][0]]
+        sequences = max(1, round(columns["train_fraction"][rows][0] * 719))
+        assert columns["train_characters"][rows][0] == 10 * sequences
+    for name, drawn in (("optimizer", 4), ("initialisation", 2), ("batch_size", 2), ("learning_rate", 12)):
+        assert len(set(columns[name])) == drawn
+    assert set(zoo.architectures) == {"lstm-6-1-4", "gru-6-1-4"}
+    assert verify_zoo(zoo.path).ok
+
+
+@pytest.mark.parametrize("which", ["zoo", "transformers"])
+def test_stored_networks_run_and_have_the_stored_figures(which, request):
+    found = request.getfixturevalue(which)
+    vocabulary = found.provenance["vocabulary"]
+    text = PydocText().load()[7200:8000]  # the last tenth of what the networks were built on
+    codes = torch.tensor([vocabulary.index(character) for character in text])
+    sequences = codes.unfold(0, 11, 10)
+    for architecture in found.architectures.values():
+        module = architecture.forward.build()
+        for place in range(0, len(architecture), 4):
+            weights = {name: tensor[0] for name, tensor in architecture.weights([place]).items()}
+            with torch.no_grad():
+                outputs = torch.func.functional_call(module, weights, sequences[:, :-1])
+            loss = F.cross_entropy(outputs.flatten(0, 1), sequences[:, 1:].flatten())
+            assert architecture.metadata["test_loss"][place] == pytest.approx(loss.item(), rel=1e-5)
+            right = (outputs.argmax(-1) == sequences[:, 1:]).double().mean().item()
+            assert architecture.metadata["test_accuracy"][place] == pytest.approx(right, abs=3 / 800)
+
+
+@pytest.mark.parametrize("which", ["zoo", "transformers"])
+def test_specifications_are_those_of_the_networks(which, request):
+    for architecture in request.getfixturevalue(which).architectures.values():
+        tokens = torch.arange(20).view(2, 10)
+        report = wsl.verify(architecture.forward.build(), architecture.spec, tokens)
+        hidden = {name for name, axis in architecture.spec.axes.items() if axis.kind == "hidden"}
+        assert hidden and hidden == set(report.axes) and not report.unlisted
+        assert report.worst_error < 1e-9
+
+
+@pytest.mark.parametrize("which", ["zoo", "transformers"])
+@pytest.mark.parametrize("encoder", [GraphMetanetwork, UniversalNeuralFunctional])
+def test_encoders_read_the_networks(which, encoder, request):
+    data = ZooDataModule(
+        str(request.getfixturevalue(which).path), batch_size=8, label="test_loss", where="optimizer != 'sgd'"
+    )
+    data.setup("fit")
+    ((spec, weights),) = next(iter(data.train_dataloader())).weights[:1]
+    network = encoder(spec, 4, layers=1)
+    features = network(weights)
+    assert torch.cat([tensor.flatten() for tensor in torch_leaves(features)]).isfinite().all()
+
+
+def torch_leaves(value):
+    """All tensors in nested containers."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    elif not isinstance(value, list | tuple):
+        value = list(vars(value).values())
+    return [leaf for part in value if part is not None for leaf in torch_leaves(part)]
+
+
+def test_networks_learn(tmp_path):
+    recipe = LanguageRecipe(learning_rate=0.01, steps=150, checkpoints=[0], batch_size=8)
+    found = build(
+        tmp_path / "z.h5",
+        networks=10,
+        recipe=recipe,
+        limit=50_000,
+        length=16,
+        evaluated=100,
+        architecture=CharRecurrents(["rnn", "gru"], hidden=24, embedding=8),
+    )
+    loss, step = found.metadata["test_loss"], found.metadata["step"]
+    uniform = np.log(len(found.provenance["vocabulary"]))
+    assert np.abs(loss[step == 0] - uniform).max() < 0.4
+    assert (loss[step == 150] < 3.1).all()
+    assert (found.metadata["test_accuracy"][step == 150] > 0.2).all()
+
+
+def test_workers_and_interruptions_do_not_change_the_file(zoo, tmp_path, monkeypatch):
+    again = build(tmp_path / "w.h5", workers=3)
+    assert again.path.read_bytes() == zoo.path.read_bytes()
+    write, stored = ShardedBuild.write, []
+
+    def interrupted(self, shard, weights, metadata):
+        if len(stored) == 3:
+            raise KeyboardInterrupt
+        write(self, shard, weights, metadata)
+        stored.append(shard)
+
+    monkeypatch.setattr(ShardedBuild, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / "z.h5")
+
+    def counted(self, shard, weights, metadata):
+        assert shard not in stored, "trained twice"
+        write(self, shard, weights, metadata)
+
+    monkeypatch.setattr(ShardedBuild, "write", counted)
+    assert build(tmp_path / "z.h5").path.read_bytes() == zoo.path.read_bytes()
+
+
+def test_a_killed_build_goes_on_to_the_same_file(tmp_path):
+    options = ["--networks", "12", "--recipe.steps", "100", "--limit", "20000", "--length", "16"]
+    options += ["--architecture", "CharRecurrents", "--architecture.cell", "rnn"]
+    options += ["--recipe.batch_size", "[2, 3, 4]", "--workers", "1", "--progress", "false"]
+    reference, out = tmp_path / "a.h5", tmp_path / "b.h5"
+    assert main(["zoo", "build-language", *options, "--out", str(reference)]) == 0
+    child = subprocess.Popen(
+        [sys.executable, "-m", "wsl", "zoo", "build-language", *options, "--out", str(out)]
+    )
+    folder = Path(f"{out}.build")
+    while child.poll() is None and not list(folder.glob("shard-*.npz")):
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL and not out.exists()
+    assert main(["zoo", "build-language", *options, "--out", str(out)]) == 0
+    assert out.read_bytes() == reference.read_bytes()
+
+
+def test_a_network_does_not_depend_on_how_many_there_are(zoo, tmp_path):
+    few = build(tmp_path / "z.h5", networks=10)
+    for column in ("learning_rate", "optimizer", "train_characters", "cell"):
+        for model in range(10):
+            values = [z.metadata[column][z.metadata["model"] == model][0] for z in (few, zoo)]
+            assert values[0] == values[1]
+    other = build(tmp_path / "y.h5", networks=10, seed=1)
+    assert not set(other.metadata["learning_rate"]) & set(few.metadata["learning_rate"])
+
+
+def test_diverged_networks_are_kept_and_flagged(tmp_path):
+    recipe = LanguageRecipe(learning_rate=[1e-3, 1e30], optimizer="sgd", steps=3, checkpoints=[0])
+    found = build(tmp_path / "z.h5", networks=10, recipe=recipe, architecture=TRANSFORMERS)
+    diverged = (found.metadata["learning_rate"] > 1) & (found.metadata["step"] == 3)
+    assert len(found) == 20
+    assert 0 < diverged.sum() < 10
+    assert (found.metadata["diverged"] == diverged).all()
+    assert np.isfinite(found.metadata["test_loss"][~diverged]).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"networks": 0}, "networks is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"evaluated": 0}, "evaluated is 0"),
+        ({"length": 0}, "length is 0"),
+        ({"test_fraction": 1.0}, "test_fraction 1.0"),
+        ({"workers": 0}, "workers"),
+        ({"limit": 100}, "few for sequences of 10"),
+        ({"source": TextFile("nowhere.txt")}, "nowhere.txt cannot be read"),
+        ({"splits": {"train": 0.5}}, "sum to 1"),
+        ({"networks": 3}, "3 groups are too few"),
+    ],
+)
+def test_unusable_arguments_write_nothing(tmp_path, changes, said):
+    with pytest.raises(ZooError, match=said):
+        build(tmp_path / "z.h5", **changes)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        (LanguageRecipe, {"learning_rate": 0.0}),
+        (LanguageRecipe, {"dropout": Range(0, 1)}),
+        (LanguageRecipe, {"optimizer": "newton"}),
+        (LanguageRecipe, {"initialisation": []}),
+        (LanguageRecipe, {"train_fraction": [0.5, 1.5]}),
+        (LanguageRecipe, {"batch_size": 0}),
+        (LanguageRecipe, {"checkpoints": [-1]}),
+        (CharRecurrents, {"cell": "gate"}),
+        (CharRecurrents, {"hidden": [8, 0]}),
+        (CharTransformers, {"heads": 3}),
+        (CharTransformers, {"activation": "tanh"}),
+    ],
+)
+def test_unusable_recipes_and_architectures_are_refused(kind, arguments):
+    with pytest.raises(ZooError, match=next(iter(arguments))):
+        kind(**arguments)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_configuration_files_hold_the_builder_s_arguments(path):
+    parser = ArgumentParser()
+    parser.add_function_arguments(build_language_zoo, skip={"out"})
+    arguments = parser.instantiate(parser.parse_object(yaml.safe_load(path.read_text())))
+    assert isinstance(arguments.source, PydocText)
+    assert arguments.recipe.learning_rate == Range(1e-4, 3e-2, log=True)
+    assert arguments.networks >= 100
+    assert len(arguments.recipe.stored_steps(1000)) == 5
+
+
+def test_the_command_builds_from_a_text_of_one_s_own(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("so sähe ein Text aus. " * 200, encoding="latin-1")
+    source = ["--source", "wsl.zoo.language.TextFile", "--source.init_args.path", str(tmp_path / "text.txt")]
+    source += ["--source.init_args.encoding", "latin-1"]
+    options = [*source, "--networks", "10", "--recipe.steps", "3", "--length", "20", "--limit", "2000"]
+    options += ["--architecture.init_args.heads", "2", "--architecture.init_args.blocks", "1"]
+    out = str(tmp_path / "z.h5")
+    config = str(next(path for path in CONFIGS if "transformer" in path.name))
+    assert main(["zoo", "build-language", "--config", config, *options, "--out", out]) == 0
+    captured = capsys.readouterr()
+    assert "20 networks" in captured.out
+    assert "10/10 networks" in captured.err and "nats" in captured.err
