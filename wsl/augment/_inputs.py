@@ -51,6 +51,7 @@ class RotateInputs(_LinearMap):
     """Rotate the signal about the origin, the centre of the coordinate grid, by the first layer of a SIREN.
 
     The network computes ``f(R x)``. The function changes, as wanted: the signal is the same, seen rotated.
+    Angles are those of the coordinates, which span ``[-1, 1]`` along each side of an image, square or not.
 
     Args:
         degrees: the angle is uniform in ``[-degrees, degrees]``, in a random plane if there are more than
