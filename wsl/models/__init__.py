@@ -11,14 +11,19 @@ from wsl.models._char_transformer import CharTransformer
 from wsl.models._coordinates import coordinate_grid
 from wsl.models._fourier import FourierMLP, fourier_features
 from wsl.models._low_rank import LowRankUpdates
+from wsl.models._mlp import MLP
 from wsl.models._park_cnn import ParkCNN
 from wsl.models._resnet import ResNet18
 from wsl.models._siren import Sine, Siren
 from wsl.models._small_cnn import SmallCNN
+from wsl.models._small_resnet import RESNET_NORMS, SmallResNet
+from wsl.models._small_vit import SmallViT
 from wsl.models._zoo_cnn import ModelZooCNN
 
 __all__ = [
     "ACTIVATIONS",
+    "MLP",
+    "RESNET_NORMS",
     "CharGRU",
     "CharLSTM",
     "CharRNN",
@@ -31,6 +36,8 @@ __all__ = [
     "Sine",
     "Siren",
     "SmallCNN",
+    "SmallResNet",
+    "SmallViT",
     "coordinate_grid",
     "fourier_features",
 ]

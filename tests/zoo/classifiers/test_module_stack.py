@@ -28,6 +28,23 @@ PARK = {
 FORWARDS = {
     "small_cnn": ForwardDefinition("wsl.models:SmallCNN", SMALL),
     "park_cnn": ForwardDefinition("wsl.models:ParkCNN", PARK),
+    "mlp": ForwardDefinition("wsl.models:MLP", {"in_features": 144, "hidden": [6, 5], "classes": CLASSES}),
+    "layer_norm": ForwardDefinition(
+        "wsl.models:SmallResNet",
+        {"in_channels": 2, "width": 2, "blocks": [1, 1], "classes": CLASSES, "norm": "layer"},
+    ),
+    "vit": ForwardDefinition(
+        "wsl.models:SmallViT",
+        {
+            "in_channels": 2,
+            "height": 9,
+            "width": 8,
+            "patch": 1,
+            "d_model": 4,
+            "blocks": 1,
+            "classes": CLASSES,
+        },
+    ),
     "batch_norm": ForwardDefinition(
         "wsl.models:ResNet18", {"in_channels": 2, "classes": CLASSES, "width": 2}
     ),

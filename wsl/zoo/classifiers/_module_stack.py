@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
@@ -31,16 +32,18 @@ class ModuleStack(ClassifierStack):
                 self._module.set_submodule(name, _Dropout(self._factors, self._inputs))
         self._shapes: list[torch.Size] | None = None
 
+    def batch(self, pixels: Tensor, taken: np.ndarray) -> Tensor:
+        """Images ``(M, B, C, H, W)``."""
+        return pixels[torch.from_numpy(taken.copy())].movedim(-1, 2).contiguous()
+
     def logits(
         self, tensors: Mapping[str, Tensor], images: Tensor, dropout: StackedDropout | None = None
     ) -> Tensor:
-        M = len(next(iter(tensors.values())))
-        x = images.unflatten(1, (M, -1)).transpose(0, 1).contiguous()
-        factors = [] if dropout is None else self._drawn(tensors, x, dropout)
+        factors = [] if dropout is None else self._drawn(tensors, images, dropout)
         # Running statistics change in place: contiguous ones that share no memory with what autograd keeps.
         buffers = {name: tensors[name].clone(memory_format=torch.contiguous_format) for name in self.buffers}
         self._module.train(dropout is not None)
-        outputs: Tensor = vmap(self._run)({**tensors, **buffers}, x, factors)
+        outputs: Tensor = vmap(self._run)({**tensors, **buffers}, images, factors)
         if dropout is not None:
             for name, buffer in buffers.items():
                 tensors[name].copy_(buffer)
