@@ -24,7 +24,7 @@ from wsl._files import write_text
 from wsl.cli.failures import CommandError, condense, describe_failure
 from wsl.data import BaseDataModule
 from wsl.tasks import BaseTask
-from wsl.tasks.callbacks import EpochLog, PredictionTable
+from wsl.tasks.callbacks import EpochLog, PictureLog, PredictionTable
 
 logger = logging.getLogger(__name__)
 
@@ -151,6 +151,7 @@ class TaskCLI(LightningCLI):
             *checkpoints(self.folder, options.monitor, options.mode),
             bar,
             PredictionTable(str(self.folder)),
+            PictureLog(str(self.folder)),
         ]
         if options.patience is not None:
             extra.append(EarlyStopping(options.monitor, mode=options.mode, patience=options.patience))

@@ -16,6 +16,7 @@ from wsl.nn._fast_order import run_order
 from wsl.nn._fast_readout import BilinearReadout
 from wsl.nn._fast_run import LearnedRun
 from wsl.nn._fourier import GaussianFourierFeatures
+from wsl.nn._flat_head import FlatHead
 from wsl.nn._heads import EquivariantHead, InvariantHead
 from wsl.nn._index_encoding import index_encoding
 from wsl.nn._message_passing import MessagePassing
@@ -60,6 +61,7 @@ __all__ = [
     "EdgeStep",
     "EdgeUpdate",
     "EquivariantHead",
+    "FlatHead",
     "FastEmbedding",
     "GaussianFourierFeatures",
     "GeneratedProbes",

@@ -1,18 +1,27 @@
 """Lightning modules: one task on weights a file."""
 
 from wsl.tasks.base import BaseTask
+from wsl.tasks.edits import Dilate, Edit, Erode, Rotate, Sharpen, StretchContrast
 from wsl.tasks.factories import Recipe, TaskError, describe
 from wsl.tasks.generalization_prediction import GeneralizationPrediction
 from wsl.tasks.inr_classification import INRClassification
+from wsl.tasks.inr_editing import INREditing
 from wsl.tasks.invariant import InvariantTask
 from wsl.tasks.schedule import WarmupCosine
 
 __all__ = [
     "BaseTask",
+    "Dilate",
+    "Edit",
+    "Erode",
     "GeneralizationPrediction",
     "INRClassification",
+    "INREditing",
     "InvariantTask",
     "Recipe",
+    "Rotate",
+    "Sharpen",
+    "StretchContrast",
     "TaskError",
     "WarmupCosine",
     "describe",

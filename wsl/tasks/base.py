@@ -49,6 +49,8 @@ class BaseTask(pl.LightningModule):
 
     metrics: tuple[str, ...] = ()
     """Names of what the task logs; none if it does not say."""
+    runs_networks = False
+    """Whether the task runs the networks of the data, so that checkpoints say how they run."""
 
     def __init__(
         self,
@@ -228,7 +230,7 @@ class BaseTask(pl.LightningModule):
         return {
             "spec": str(data.spec),
             "mixed": data.mixed,
-            "forward": to_plain(data.forward_definitions) if self.probes else [],
+            "forward": to_plain(data.forward_definitions) if self.probes or self.runs_networks else [],
             "outputs": self.outputs(data),
             "zoo": data.fingerprint,
             "version": wsl.__version__,

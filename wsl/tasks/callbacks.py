@@ -3,12 +3,15 @@
 import csv
 import io
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
 import torch
+from lightning.pytorch.loggers import WandbLogger
+from PIL import Image
 
 from wsl._files import write_text
 
@@ -28,6 +31,8 @@ class EpochLog(pl.Callback):
 
 class PredictionTable(pl.Callback):
     """Writes what a task predicts: ``predictions.csv`` and, where the task gives them, ``embeddings.npy``.
+
+    Tasks that give no labels make images: these are written to ``images.npz``, ordered by row.
 
     Columns: ``row``, ``label``, ``prediction`` and, where classes are predicted, a probability for each,
     ordered by row.
@@ -59,11 +64,53 @@ class PredictionTable(pl.Callback):
         order = np.argsort(table["rows"], kind="stable")
         table = {name: values[order] for name, values in table.items()}
         self.folder.mkdir(parents=True, exist_ok=True)
+        if "labels" not in table:
+            np.savez(self.folder / "images.npz", allow_pickle=False, **table)
+            logger.info("wrote %s", self.folder / "images.npz")
+            return
         if "embeddings" in table:
             np.save(self.folder / "embeddings.npy", table["embeddings"].astype(np.float32))
         # last, and at once: who finds it finds everything
         write_text(self.folder / "predictions.csv", _csv(table))
         logger.info("wrote %s", self.folder / "predictions.csv")
+
+
+class PictureLog(pl.Callback):
+    """Writes the ``pictures`` of a task after each validation as one grid, and logs it to Weights & Biases.
+
+    A row for each of them, a column a network: before, as wanted, after. The file ``pictures.png`` holds the
+    last one.
+
+    Args:
+        folder: the run's.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.path = Path(folder) / "pictures.png"
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        pictures = getattr(pl_module, "pictures", ())
+        if trainer.sanity_checking or not trainer.is_global_zero or not pictures or trainer.state.fn != "fit":
+            return
+        grid = picture_grid([picture.float().numpy() for picture in pictures])
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(grid).save(self.path)
+        for log in trainer.loggers:
+            if isinstance(log, WandbLogger):
+                log.log_image("val/pictures", [grid], step=trainer.global_step)
+
+
+def picture_grid(rows: Sequence[np.ndarray], zoom: int = 3) -> np.ndarray:
+    """Images side by side, one below another: ``(height, width[, 3])`` uint8.
+
+    Args:
+        rows: ``(n, H, W)`` or ``(n, H, W, 3)`` each, in [0, 1]; beyond it they are cut.
+        zoom: pixels for each of theirs.
+    """
+    space = [(0, 0), (1, 1), (1, 1)]
+    padded = [np.pad(row, space + [(0, 0)] * (row.ndim - 3), constant_values=0.5) for row in rows]
+    grid = np.concatenate([np.concatenate(list(row), axis=1) for row in padded])
+    return (grid.clip(0, 1) * 255).round().astype(np.uint8).repeat(zoom, axis=0).repeat(zoom, axis=1)
 
 
 def _csv(table: dict[str, np.ndarray]) -> str:
