@@ -1,7 +1,9 @@
 """Training by the command line on zoos of different architectures."""
 
 import json
+from pathlib import Path
 
+import mixed_zoo
 import pytest
 import tiny_zoo
 from small_runs import assert_goes_on_from_last, fit
@@ -15,6 +17,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Checkpoint directory"),
     pytest.mark.filterwarnings("ignore:Experiment logs directory"),
 ]
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+ONE_ARCHITECTURE = {"dwsnet", "nfn_np", "nfn_hnp", "nft", "universal", "stat_net", "flat_mlp"}
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +53,18 @@ def test_a_run_from_training_to_predictions(paths, folder, capsys):
 
 def test_training_goes_on_from_last(paths, folder, monkeypatch):
     assert_goes_on_from_last(f"[{', '.join(paths)}]", folder, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", sorted(CONFIGS.glob("encoder/*.yaml")), ids=lambda path: path.stem)
+def test_every_encoder_of_the_configs_trains_or_is_refused(config, folder, capsys):
+    path = mixed_zoo.build(folder / "cnns.h5").path
+    options = ["--data.path", str(path), "--data.batch_size", "8", "--trainer.accelerator", "cpu"]
+    limits = ["--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2"]
+    configs = ["--config", str(CONFIGS / "task" / "inr_classification.yaml"), "--config", str(config)]
+    code = main(["fit", *configs, *options, *limits, "--name", "a"])
+    if config.stem in ONE_ARCHITECTURE:
+        assert code == 2 and "reads one architecture only" in capsys.readouterr().err
+        assert not (folder / "runs").exists()
+    else:
+        assert code == 0 and main(["test", "--name", "a"]) == 0
