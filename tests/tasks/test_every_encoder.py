@@ -1,4 +1,4 @@
-"""Every encoder through a task on one zoo of two architectures: it trains, or is refused before anything runs."""
+"""Every encoder on one zoo of two architectures: it trains, or is refused before anything runs."""
 
 from functools import partial
 
