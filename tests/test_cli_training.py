@@ -99,6 +99,12 @@ def test_a_run_is_not_overwritten_nor_mixed_up(zoo_path, folder, capsys):
     assert equal(weights("runs/a/checkpoints/last.ckpt"), before)
 
 
+@pytest.mark.filterwarnings("ignore:.*could not find the monitored key")
+def test_a_run_that_ends_before_its_first_validation(zoo_path, folder):
+    assert fit(zoo_path, "--trainer.max_steps", "2", epochs=-1) == 0
+    assert [path.name for path in (folder / "runs" / "a" / "checkpoints").iterdir()] == ["last.ckpt"]
+
+
 @pytest.mark.parametrize(
     "content",
     [b"no checkpoint", {"state_dict": {}}, {"state_dict": {}, "hyper_parameters": {}}, [1]],

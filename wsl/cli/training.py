@@ -154,7 +154,9 @@ class TaskCLI(LightningCLI):
             PictureLog(str(self.folder)),
         ]
         if options.patience is not None:
-            extra.append(EarlyStopping(options.monitor, mode=options.mode, patience=options.patience))
+            # Checked where validation ends: the last epoch may end, by max_steps, before there was any.
+            rule = {"mode": options.mode, "patience": options.patience, "check_on_train_epoch_end": False}
+            extra.append(EarlyStopping(options.monitor, **rule))
         return super()._instantiate_trainer(config, [*callbacks, *extra])
 
     def _check_hyperparameters(self) -> None:
