@@ -9,15 +9,13 @@ import resource
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-import h5py
 import numpy as np
 
-import wsl.zoo._writer
 from wsl.spec import WeightSpec
 from wsl.zoo import Architecture, ForwardDefinition, Zoo, iter_rows, split_by_model
 from wsl.zoo._layout import Tables
+from wsl.zoo._writer import complete, write_tables
 
 ROWS, STEPS, BATCH = 1_000_000, 10, 128
 SPEC = WeightSpec.parse(
@@ -57,19 +55,8 @@ def make(path: Path) -> None:
         splits=split_by_model(model, {"train": 0.7, "val": 0.1, "test": 0.2}, 0, column="model"),
         hashes=random.integers(0, 256, size=(ROWS, 16), dtype=np.uint8),
     )
-    written, wsl.zoo._writer._write_rows = wsl.zoo._writer._write_rows, _write_hole
-    try:
-        wsl.zoo._writer.write_zoo(path, tables, [[]])
-    finally:
-        wsl.zoo._writer._write_rows = written
-
-
-def _write_hole(group: Any, shape: tuple[int, int], dtype: Any, blocks: object) -> None:
-    settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    settings.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    settings.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    space = h5py.h5s.create_simple(shape)
-    h5py.h5d.create(group.id, b"weights", h5py.h5t.py_create(dtype), space, settings)
+    write_tables(path, tables)
+    complete(path)
 
 
 def measure(path: Path) -> dict[str, float]:

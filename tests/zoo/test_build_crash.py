@@ -45,8 +45,8 @@ def test_killed_at_five_random_moments(repository: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_killed_at_twenty_random_moments(repository: Path, tmp_path: Path) -> None:
-    run_killed_builds(repository, "random", str(tmp_path), "20")
+def test_killed_at_fifty_random_moments(repository: Path, tmp_path: Path) -> None:
+    run_killed_builds(repository, "random", str(tmp_path), "50")
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from small_zoos import (
     row_weights,
 )
 
+import wsl.zoo._streaming
 from wsl.zoo import Architecture, ForwardDefinition, Split, Zoo, ZooError, ZooWriter, iter_rows, verify_zoo
 
 SMALL = Architecture("Siren", SPEC, FORWARD)
@@ -209,6 +210,55 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 writer.finish()
         assert not (tmp_path / "z.h5").exists()
         assert len(writer.finish()) == 2
+
+
+def test_what_is_finished_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    undisturbed = mixed_zoo(tmp_path / "whole.h5", 20)
+    monkeypatch.setattr(wsl.zoo._streaming, "BLOCK_BYTES", 300)
+    write, writes = os.pwrite, 0
+
+    def some(*given: Any) -> int:
+        nonlocal writes
+        writes += 1
+        return full() if writes == 3 else write(*given)
+
+    monkeypatch.setattr(os, "pwrite", some)
+    with ZooWriter(tmp_path / "z.h5", provenance=undisturbed.provenance) as writer:
+        for view in undisturbed.architectures.values():
+            writer.add(Architecture(view.name, view.spec, view.forward))
+        for block in iter_rows(undisturbed, block_bytes=1):
+            writer.append(block.architecture.name, block.weights, block.metadata)
+        with pytest.raises(ZooError, match="No space left on device"):
+            writer.finish(undisturbed.splits)
+        with pytest.raises(ZooError, match="finished in part already, and takes no more rows"):
+            writer.append("small", row_weights(range(1)), row_metadata(range(1)))
+        with pytest.raises(ZooError, match="finished in part, with other splits"):
+            writer.finish()
+        writer.finish(undisturbed.splits)
+    assert (tmp_path / "z.h5").read_bytes() == undisturbed.path.read_bytes()
+
+
+def test_a_stream_takes_the_room_of_its_zoo_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, sizes = os.pwrite, []
+
+    def watched(*given: Any) -> int:
+        done = write(*given)
+        folder = tmp_path / "z.h5.writing"
+        sizes.append(512 * sum(path.stat().st_blocks for path in folder.iterdir()))
+        return done
+
+    monkeypatch.setattr(os, "pwrite", watched)
+    monkeypatch.setattr(wsl.zoo._streaming, "BLOCK_BYTES", 1 << 16)
+    with writer_of(tmp_path / "z.h5") as writer:
+        for first in range(0, 20_000, 5_000):
+            rows = np.random.default_rng(first).normal(size=(5_000, 21)).astype(np.float32)
+            writer.append("Siren", rows, {"model": range(first, first + 5_000)})
+        size = writer.finish().path.stat().st_size
+    assert len(sizes) == 26
+    assert max(sizes) < size + (1 << 17)
 
 
 def test_unknown_networks_are_stored_too(tmp_path: Path) -> None:

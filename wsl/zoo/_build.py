@@ -29,7 +29,8 @@ class ShardedBuild:
     Shards and the recipe wait in the folder ``<out>.build``, which :meth:`pack` removes. The finished file
     depends only on what was written, not on interruptions. When ``out`` is already the finished zoo of this
     recipe, nothing is pending and :meth:`pack` returns it. As a context, it leaves no folder behind when an
-    exception comes before the first shard.
+    exception comes before the first shard. :meth:`pack` takes the room of the weights a second time: shards
+    stay until ``out`` has its name, so that a kill loses nothing.
 
     Args:
         out: the zoo file to make. It is never overwritten.

@@ -13,7 +13,6 @@ from wsl.zoo._architecture import ZooArchitecture
 from wsl.zoo._checks import check_tables
 from wsl.zoo._columns import ColumnStream
 from wsl.zoo._errors import ZooError
-from wsl.zoo._files import replace_new_file
 from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables, hash_rows
 from wsl.zoo._map import Rows, select
 from wsl.zoo._reader import read_content
@@ -21,6 +20,7 @@ from wsl.zoo._splits import Split, split_by_model
 from wsl.zoo._store import Zoo
 from wsl.zoo._streaming import BLOCK_BYTES
 from wsl.zoo._writer import write_zoo
+from wsl.zoo._writing import WritingFolder
 
 Part = tuple[ZooArchitecture, np.ndarray]  # an architecture of a source zoo, and rows of it in their order
 
@@ -269,7 +269,8 @@ def _write(out: str | os.PathLike[str], tables: Tables, parts: Sequence[Sequence
         read_content(partial)  # it must read back before it gets its name
 
     path = Path(out).absolute()
-    replace_new_file(path, write)
+    with WritingFolder(path) as folder:
+        folder.finish(write)
     return Zoo.open(path)
 
 

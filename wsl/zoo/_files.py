@@ -5,7 +5,7 @@ import fcntl
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -43,27 +43,6 @@ def check_free(path: Path) -> None:
     """Raise ZooError when ``path`` exists: a zoo is never overwritten."""
     if os.path.lexists(path):
         raise ZooError(f"{path} exists and is not overwritten. Move it away or choose another out.")
-
-
-def replace_new_file(path: Path, write: Callable[[Path], None]) -> None:
-    """:func:`replace_file` where there is no file yet; leaves no temporary file behind, unless killed.
-
-    Raises:
-        ZooError: ``path`` exists, or the system refuses.
-    """
-    check_free(path)
-    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
-
-    def write_and_check(partial: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(partial)
-        check_free(path)
-
-    try:
-        replace_file(path, write_and_check, partial)
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._json import dump_json
 from wsl.zoo._splits import Split
 
+MAGIC = b"\x89HDF\r\n\x1a\n"
 FORMAT = "wsl-zoo"
 VERSION = 2
 HASH_BYTES = 16

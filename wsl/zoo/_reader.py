@@ -13,6 +13,7 @@ from wsl.zoo._json import load_json
 from wsl.zoo._layout import (
     FORMAT,
     HASH_BYTES,
+    MAGIC,
     STORED_DTYPES,
     VERSION,
     Architecture,
@@ -22,8 +23,6 @@ from wsl.zoo._layout import (
 from wsl.zoo._map import FileStamp
 from wsl.zoo._splits import Split, check_splits
 from wsl.zoo._stored import StoredArchitecture
-
-MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
 class Stored(NamedTuple):
@@ -74,6 +73,11 @@ def _check_file(path: Path) -> None:
         if Path(f"{path}.build").is_dir():
             hint = (
                 f"Its build in {path}.build is not finished: run the same build command again to resume it."
+            )
+        elif Path(f"{path}.writing").is_dir():
+            hint = (
+                f"It is being written in {path}.writing, or was when a command was stopped: wait for it, "
+                "or run it again."
             )
         else:
             hint = f"Check the path, or build it: python -m wsl zoo build --config CONFIG --out {path}"

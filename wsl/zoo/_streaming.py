@@ -13,15 +13,15 @@ from wsl.zoo._architecture import ZooArchitecture
 from wsl.zoo._checks import check_forward, check_tables
 from wsl.zoo._columns import ColumnStream, as_columns, check_name
 from wsl.zoo._errors import ZooError
-from wsl.zoo._files import PARTIAL, BuildLock, check_free, replace_file
 from wsl.zoo._json import dump_json, load_json
-from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables, hash_rows
+from wsl.zoo._layout import STORED_DTYPES, Architecture, Tables, digest, hash_rows
 from wsl.zoo._map import Rows, select
 from wsl.zoo._matrix import as_matrix
 from wsl.zoo._reader import read_content
 from wsl.zoo._splits import Split
 from wsl.zoo._store import Zoo
-from wsl.zoo._writer import write_zoo
+from wsl.zoo._writer import complete, write_tables
+from wsl.zoo._writing import WritingFolder
 
 BLOCK_BYTES = 16 << 20
 
@@ -31,7 +31,8 @@ class ZooWriter:
 
     Rows wait in the folder ``<out>.writing`` and become the zoo in :meth:`finish`, which gives the file its
     name only when it is whole. As a context, it leaves no folder behind, also on errors. What a killed writer
-    left is removed by the next one; for builds that resume, see :class:`ShardedBuild`.
+    left is removed by the next one; for builds that resume, see :class:`ShardedBuild`. At no time do folder
+    and file take more room than the finished zoo and 16 MiB: rows move from one into the other.
 
         with ZooWriter("cnns.h5", provenance={"source": "..."}) as writer:
             writer.add(Architecture("cnn", spec, forward))
@@ -53,15 +54,13 @@ class ZooWriter:
         if dtype not in STORED_DTYPES:
             raise ZooError(f"A zoo stores {' or '.join(STORED_DTYPES)}, given dtype={dtype!r}.")
         self.out, self._dtype = Path(out).absolute(), dtype
-        check_free(self.out)
         self._provenance = load_json("provenance", dump_json("provenance", dict(provenance)))
         self._architectures: list[Architecture] = []
         self._numbers = ColumnStream("architecture")
         self._hashes: list[np.ndarray] = []
         self._columns: dict[str, ColumnStream] | None = None
-        self._folder = self.out.with_name(self.out.name + ".writing")
-        self._lock: BuildLock | None = BuildLock(self._folder / "lock")
-        self._remove_rows()
+        self._begun: tuple[str, list[int]] | None = None  # digest of the tables, places of the rows
+        self._folder = WritingFolder(self.out)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -96,6 +95,8 @@ class ZooWriter:
             ZooError: weights or columns that do not fit, or a disk that refuses. Nothing is appended then.
         """
         self._check_open()
+        if self._begun is not None:
+            raise ZooError(f"{self.out} is finished in part already, and takes no more rows. Call finish.")
         names = [known.name for known in self._architectures]
         if architecture not in names:
             raise ZooError(
@@ -147,26 +148,13 @@ class ZooWriter:
             hashes=np.concatenate(self._hashes),
         )
         check_tables(tables)
-
-        def write(partial: Path) -> None:
-            write_zoo(partial, tables, [self._blocks(number) for number in range(len(self._architectures))])
-            read_content(partial)  # it must read back before it gets its name
-
-        check_free(self.out)
-        replace_file(self.out, write, partial=self._folder / f"packed{PARTIAL}")
+        self._folder.finish(lambda packed: self._pack(packed, tables))
         self.close()
         return Zoo.open(self.out)
 
     def close(self) -> None:
         """Remove the folder and what waits in it. Harmless when repeated, and after :meth:`finish`."""
-        if self._lock is None:
-            return
-        self._remove_rows()
-        (self._folder / "lock").unlink(missing_ok=True)
-        with suppress(OSError):  # it holds files of somebody else
-            self._folder.rmdir()
-        self._lock.release()
-        self._lock = None
+        self._folder.close()
 
     def __enter__(self) -> "ZooWriter":
         return self
@@ -175,11 +163,11 @@ class ZooWriter:
         self.close()
 
     def _check_open(self) -> None:
-        if self._lock is None:
+        if not self._folder.is_open:
             raise ZooError(f"This writer of {self.out} was closed. Make a new one.")
 
     def _spool(self, number: int, matrix: np.ndarray) -> None:
-        path = self._folder / f"rows-{number}.bin"
+        path = self._folder.rows(number)
         before = path.stat().st_size if path.exists() else 0
         try:
             with open(path, "ab") as file:
@@ -191,16 +179,33 @@ class ZooWriter:
                 f"{path} could not be written: {err.strerror}. Make room and start again."
             ) from err
 
-    def _blocks(self, number: int) -> Iterator[np.ndarray]:
-        dtype, width = STORED_DTYPES[self._dtype], self._architectures[number].width
-        rows = max(1, BLOCK_BYTES // (width * dtype.itemsize))
-        with open(self._folder / f"rows-{number}.bin", "rb") as file:
-            while len(block := np.fromfile(file, dtype, rows * width)):
-                yield block.reshape(-1, width)
+    def _pack(self, packed: Path, tables: Tables) -> None:
+        """Move all rows into ``packed``; after an error it goes on where it was."""
+        identity = digest(tables)
+        if self._begun is None:
+            self._begun = identity, write_tables(packed, tables)
+        begun, offsets = self._begun
+        if begun != identity:
+            raise ZooError(f"{self.out} is finished in part, with other splits. Finish it with the same.")
+        with open(packed, "r+b", buffering=0) as target:
+            for number, offset in enumerate(offsets):
+                _move(self._folder.rows(number), target.fileno(), offset)
+        complete(packed)
+        read_content(packed)  # it must read back before it gets its name
 
-    def _remove_rows(self) -> None:
-        for path in [*self._folder.glob("rows-*.bin"), *self._folder.glob(f"*{PARTIAL}")]:
-            path.unlink()
+
+def _move(source: Path, target: int, offset: int) -> None:
+    """Move a file's bytes to an offset of another: the last ones first, so that it shrinks meanwhile."""
+    with open(source, "r+b", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        while size:
+            start = (size - 1) // BLOCK_BYTES * BLOCK_BYTES
+            block = memoryview(os.pread(file.fileno(), size - start, start))
+            done = 0
+            while done < len(block):
+                done += os.pwrite(target, block[done:], offset + start + done)
+            file.truncate(start)
+            size = start
 
 
 class RowBlock(NamedTuple):

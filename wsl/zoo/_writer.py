@@ -1,16 +1,17 @@
 """Writes one finished zoo file. The same content always gives the same bytes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wsl.zoo._columns import encode_column
-from wsl.zoo._files import RefusableFile, open_refusing
+from wsl.zoo._files import open_refusing
 from wsl.zoo._json import dump_json
 from wsl.zoo._layout import (
     FORMAT,
+    MAGIC,
     STORED_DTYPES,
     VERSION,
     Parameter,
@@ -22,10 +23,39 @@ from wsl.zoo._layout import (
 def write_zoo(path: Path, tables: Tables, blocks: Sequence[Iterable[np.ndarray]]) -> None:
     """Create ``path`` (overwriting it) from its tables and the rows of its architectures.
 
-    The default ``libver`` is kept on purpose: files of ``libver="latest"`` do not survive a killed writer.
-
     Args:
         blocks: for each architecture its rows, as consecutive ``(n, P)`` blocks. Read one after another.
+
+    Raises:
+        OSError: the system refuses, for example for want of room.
+    """
+    offsets, dtype = write_tables(path, tables), STORED_DTYPES[tables.dtype]
+    with open(path, "r+b") as file:
+        for number, (offset, rows) in enumerate(zip(offsets, blocks, strict=True)):
+            file.seek(offset)
+            for block in rows:
+                file.write(np.ascontiguousarray(block, dtype).data)
+            written = file.tell() - offset
+            promised = tables.counts[number] * tables.architectures[number].width * dtype.itemsize
+            assert written == promised, f"{written} bytes written, {promised} promised"
+    complete(path)
+
+
+def complete(path: Path) -> None:
+    """Make the file one that can be opened, once all rows are in it."""
+    with open(path, "r+b") as file:
+        file.write(MAGIC)
+
+
+def write_tables(path: Path, tables: Tables) -> list[int]:
+    """Create ``path`` (overwriting it) with everything but the rows, whose places are holes.
+
+    Nothing takes it for a zoo before :func:`complete` has been called.
+
+    The default ``libver`` is kept on purpose: files of ``libver="latest"`` do not survive a killed writer.
+
+    Returns:
+        For each architecture where its rows lie in the file, in bytes.
 
     Raises:
         OSError: the system refuses, for example for want of room.
@@ -37,16 +67,22 @@ def write_zoo(path: Path, tables: Tables, blocks: Sequence[Iterable[np.ndarray]]
         # Aligned to a cache line, so that memory maps of the datasets are aligned too.
         h5py.File(target, "w", alignment_threshold=64, alignment_interval=64) as file,
     ):
-        _write_content(file, tables, [_until_refused(target, rows) for rows in blocks])
+        _write_content(file, tables)
+        settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        settings.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        settings.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        settings.set_obj_track_times(False)
+        dtype, offsets = h5py.h5t.py_create(STORED_DTYPES[tables.dtype]), []
+        for number, architecture in enumerate(tables.architectures):
+            space = h5py.h5s.create_simple((tables.counts[number], architecture.width))
+            group = file[f"architectures/{number}"]
+            offsets.append(h5py.h5d.create(group.id, b"weights", dtype, space, settings).get_offset())
+    with open(path, "r+b") as written:
+        written.write(bytes(len(MAGIC)))
+    return offsets
 
 
-def _until_refused(target: RefusableFile, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    for block in blocks:
-        target.check()
-        yield block
-
-
-def _write_content(file: Any, tables: Tables, blocks: Sequence[Iterable[np.ndarray]]) -> None:
+def _write_content(file: Any, tables: Tables) -> None:
     file.attrs["format"] = np.bytes_(FORMAT)
     file.attrs["format_version"] = np.int64(VERSION)
     file.attrs["digest"] = np.bytes_(digest(tables))
@@ -69,19 +105,6 @@ def _write_content(file: Any, tables: Tables, blocks: Sequence[Iterable[np.ndarr
         _write_text(group, "spec", architecture.spec_text)
         _write_text(group, "forward", architecture.forward_text)
         _write(group, "parameters", parameter_records(architecture.parameters))
-        shape = (tables.counts[number], architecture.width)
-        _write_rows(group, shape, STORED_DTYPES[tables.dtype], blocks[number])
-
-
-def _write_rows(
-    group: Any, shape: tuple[int, int], dtype: np.dtype[Any], blocks: Iterable[np.ndarray]
-) -> None:
-    weights = group.create_dataset("weights", shape, dtype, track_times=False)
-    stop = 0
-    for block in blocks:
-        start, stop = stop, stop + len(block)
-        weights[start:stop] = block
-    assert stop == shape[0], f"{stop} rows written, {shape[0]} promised"
 
 
 def parameter_records(parameters: tuple[Parameter, ...]) -> np.ndarray:
