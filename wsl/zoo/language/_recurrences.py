@@ -7,6 +7,7 @@ torch. Backwards, all that does not depend on later steps is computed at once, a
 weights.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -47,39 +48,42 @@ class LstmStates(Function):
         M, L, B, _ = inputs.shape
         gates, turned = torch.empty_like(inputs), weight.mT
         cells, squashed, states = inputs.new_empty(3, M, L, B, weight.shape[2]).unbind(0)
+        i, f, g, o = _gates(gates)
         h = c = inputs.new_zeros(M, B, weight.shape[2])
-        for t in range(L):
-            before = torch.baddbmm(inputs[:, t], h, turned)
-            now = torch.sigmoid(before, out=gates[:, t])
-            i, f, g, o = now.chunk(4, -1)
-            torch.tanh(before.chunk(4, -1)[2], out=g)
-            c = torch.mul(f, c, out=cells[:, t]).addcmul_(i, g)
-            h = torch.mul(o, torch.tanh(c, out=squashed[:, t]), out=states[:, t])
+        for given, now, keep, write, new, show, *out in _steps(
+            inputs, gates, f, i, g, o, cells, squashed, states
+        ):
+            before = torch.baddbmm(given, h, turned)
+            torch.sigmoid(before, out=now)
+            torch.tanh(before.chunk(4, -1)[2], out=new)
+            c = torch.mul(keep, c, out=out[0]).addcmul_(write, new)
+            h = torch.mul(show, torch.tanh(c, out=out[1]), out=out[2])
         ctx.save_for_backward(gates, cells, squashed, states, weight)
         return states
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         gates, cells, squashed, states, weight = ctx.saved_tensors
-        back = torch.empty_like(gates).unflatten(-1, (4, -1))
-        i, f, g, o = gates.unflatten(-1, (4, -1)).unbind(-2)
-        earlier = torch.cat([torch.zeros_like(cells[:, :1]), cells[:, :-1]], 1)
-        torch.mul(i * g, 1 - i, out=back[..., 0, :])
-        torch.mul(earlier.mul_(f), 1 - f, out=back[..., 1, :])
-        torch.mul(i, 1 - g.square(), out=back[..., 2, :])
-        torch.mul(squashed * o, 1 - o, out=back[..., 3, :])
-        to_cells = (1 - squashed.square()).mul_(o)
-        grads, kept, slopes = grad.unbind(1), f.unbind(1), to_cells.unbind(1)
+        i, f, g, o = _gates(gates)
+        back = torch.empty_like(gates)
+        to_i, to_f, to_g, to_o = _gates(back)
+        torch.addcmul(i, i, i, value=-1, out=to_i).mul_(g)
+        torch.addcmul(f, f, f, value=-1, out=to_f)[:, 1:].mul_(cells[:, :-1])
+        to_f[:, 0] = 0
+        torch.addcmul(i.new_ones(()), g, g, value=-1, out=to_g).mul_(i)
+        torch.addcmul(states, states, o, value=-1, out=to_o)  # tanh(c) o (1 - o)
+        to_cells = torch.addcmul(o, states, squashed, value=-1)  # o (1 - tanh(c)^2)
+        grads = grad.unbind(1)
         h, c = grads[-1], torch.zeros_like(grads[-1])
-        for t in reversed(range(len(grads))):
-            c = torch.addcmul(c, h, slopes[t])
-            now = back[:, t]
-            now[..., :3, :].mul_(c.unsqueeze(2))
-            now[..., 3, :].mul_(h)
+        steps = _steps(back, back.unflatten(-1, (4, -1))[..., :3, :], to_o, to_cells, f)
+        for t, (whole, of_cells, of_o, slope, keep) in reversed(list(enumerate(steps))):
+            c = torch.addcmul(c, h, slope)
+            of_cells.mul_(c.unsqueeze(2))
+            of_o.mul_(h)
             if t:
-                h = torch.baddbmm(grads[t - 1], now.flatten(2), weight)
-                c.mul_(kept[t])
-        return back.flatten(-2), _weight_gradient(back.flatten(-2), states)
+                h = torch.baddbmm(grads[t - 1], whole, weight)
+                c.mul_(keep)
+        return back, _weight_gradient(back, states)
 
 
 class GruStates(Function):
@@ -93,38 +97,52 @@ class GruStates(Function):
         H = weight.shape[2]
         gates, turned, bias = torch.empty_like(inputs), weight.mT, bias[:, None]
         inner, states = inputs.new_empty(2, M, L, B, H).unbind(0)
+        r, z, n = _gates(gates, 3)
         h = inputs.new_zeros(M, B, H)
-        for t in range(L):
-            given, now = inputs[:, t], gates[:, t]
-            r, z, n = now.chunk(3, -1)
+        given = inputs.split([2 * H, H], -1)
+        for gate, new, both, reset, keep, fresh, q, out in _steps(
+            *given, gates[..., : 2 * H], r, z, n, inner, states
+        ):
             before = torch.baddbmm(bias, h, turned)
-            torch.add(given[..., : 2 * H], before[..., : 2 * H], out=now[..., : 2 * H]).sigmoid_()
-            q = inner[:, t].copy_(before[..., 2 * H :])
-            torch.addcmul(given[..., 2 * H :], r, q, out=n).tanh_()
-            h = torch.lerp(n, h, z, out=states[:, t])
+            torch.add(gate, before[..., : 2 * H], out=both).sigmoid_()
+            q.copy_(before[..., 2 * H :])
+            torch.addcmul(new, reset, q, out=fresh).tanh_()
+            h = torch.lerp(fresh, h, keep, out=out)
         ctx.save_for_backward(gates, inner, states, weight)
         return states
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         gates, inner, states, weight = ctx.saved_tensors
-        r, z, n = gates.chunk(3, -1)
-        back = gates.new_empty(*states.shape[:3], 4, states.shape[3])  # of n, r, z and q
-        earlier = torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], 1)
-        torch.mul(1 - z, 1 - n.square(), out=back[..., 0, :])
-        torch.mul(back[..., 0, :], r, out=back[..., 3, :])
-        torch.mul(back[..., 3, :] * inner, 1 - r, out=back[..., 1, :])
-        torch.mul(earlier.sub_(n).mul_(z), 1 - z, out=back[..., 2, :])
-        grads, kept = grad.unbind(1), z.unbind(1)
-        h = grads[-1]
-        for t in reversed(range(len(grads))):
-            now = back[:, t].mul_(h.unsqueeze(2))
-            if t:
-                passed = torch.baddbmm(grads[t - 1], now[..., 1:, :].flatten(2), weight)
-                h = passed.addcmul_(h, kept[t])
-        to_inputs = torch.cat([back[..., 1:3, :], back[..., :1, :]], -2).flatten(-2)
+        r, z, n = _gates(gates, 3)
+        back = gates.new_empty(*states.shape[:3], 4, states.shape[3])
+        to_n, to_r, to_z, to_q = back.unbind(-2)
+        torch.addcmul(n.new_ones(()), n, n, value=-1, out=to_n)
+        to_n.addcmul_(to_n, z, value=-1)
+        torch.mul(to_n, r, out=to_q)
+        torch.mul(to_q, inner, out=to_r)
+        to_r.addcmul_(to_r, r, value=-1)
+        torch.sub(states, n, out=to_z)  # z times the earlier state's lead over n
+        to_z.addcmul_(to_z, z, value=-1)
         to_gates = back[..., 1:, :].flatten(-2)
+        grads = grad.unbind(1)
+        h = grads[-1]
+        for t, (whole, of_gates, keep) in reversed(list(enumerate(_steps(back, to_gates, z)))):
+            whole.mul_(h.unsqueeze(2))
+            if t:
+                h = torch.baddbmm(grads[t - 1], of_gates, weight).addcmul_(h, keep)
+        to_inputs = torch.cat([back[..., 1:3, :].flatten(-2), to_n], -1)
         return to_inputs, _weight_gradient(to_gates, states), to_gates.sum((1, 2))
+
+
+def _gates(x: Tensor, count: int = 4) -> tuple[Tensor, ...]:
+    """``(M, L, B, count * H)`` as one tensor a gate."""
+    return x.chunk(count, -1)
+
+
+def _steps(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """What the tensors ``(M, L, B, ...)`` hold of each step."""
+    return zip(*(tensor.unbind(1) for tensor in tensors), strict=True)
 
 
 def _weight_gradient(back: Tensor, states: Tensor) -> Tensor:
