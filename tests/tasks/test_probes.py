@@ -49,8 +49,18 @@ def sirens(tmp_path_factory):
     ]
 
 
-@pytest.mark.parametrize("encoder", [GRAPH, FAST, GENERATED], ids=["graph", "fast", "generated"])
-@pytest.mark.parametrize("zoo", ["cnns", "one_cnn", "sirens"])
+@pytest.mark.parametrize(
+    ("zoo", "encoder"),
+    [
+        ("cnns", GRAPH),
+        ("cnns", FAST),
+        ("cnns", GENERATED),
+        ("one_cnn", GRAPH),
+        ("sirens", FAST),
+        ("sirens", GENERATED),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.func.__name__,
+)
 def test_probes_are_read_and_learned(zoo, encoder, tmp_path, request):
     path = request.getfixturevalue(zoo)
     task, trainer = train(INRClassification(encoder, probes=3), data(path))
