@@ -29,7 +29,7 @@ from wsl.zoo.classifiers._train import Checkpoint, evaluate, network_images, tra
 from wsl.zoo.images import ImageSet, ImageSource
 from wsl.zoo.training import TrainProgress
 
-_ARCHITECTURE, _RECIPE = SmallCnns(), TrainingRecipe()
+_RECIPE = TrainingRecipe()
 _SPLITS = {"train": 0.7, "val": 0.1, "test": 0.2}
 _TESTED_SHARE = 0.2
 
@@ -52,7 +52,7 @@ def build_classifier_zoo(
     source: ImageSource,
     networks: int,
     test_source: ImageSource | None = None,
-    architecture: ClassifierArchitecture = _ARCHITECTURE,
+    architecture: ClassifierArchitecture | None = None,
     recipe: TrainingRecipe = _RECIPE,
     evaluated: int | None = None,
     splits: Mapping[str, float] | None = None,
@@ -76,7 +76,7 @@ def build_classifier_zoo(
         source: labelled images to train on. All values are brought to [-1, 1].
         networks: how many to train.
         test_source: labelled images to test on; by default a fifth of ``source``, drawn by ``seed``.
-        architecture: of the networks.
+        architecture: of the networks; by default :class:`SmallCnns`.
         recipe: how they are trained.
         evaluated: images at most for each loss and accuracy; by default all.
         splits: share of the networks for each split. By default 70 % train, 10 % val and 20 % test.
@@ -93,6 +93,8 @@ def build_classifier_zoo(
         raise ZooError(
             f"networks is {networks}, seed {seed} and evaluated {evaluated}; expected at least 1, 0 and 1."
         )
+    # Not the default itself: on the command line, another class would take over its arguments.
+    architecture = SmallCnns() if architecture is None else architecture
     given = source.load().first(limit)
     tested = None if test_source is None else test_source.load().first(limit)
     train, test, task = _images(given, tested, seed)
