@@ -1,5 +1,10 @@
 """Building zoos of classifiers: columns, populations, resuming, workers, divergence, configuration files."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +117,27 @@ def test_workers_and_interruptions_do_not_change_the_file(zoo, tmp_path, monkeyp
 
     monkeypatch.setattr(ShardedBuild, "write", counted)
     assert build(tmp_path / "z.h5").path.read_bytes() == zoo.path.read_bytes()
+
+
+@pytest.mark.slow
+def test_killed_builds_come_to_the_same_file(zoo, tmp_path, repository):
+    """Kill -9, each time after one more stack of networks has been stored."""
+    out, kills, moments = tmp_path / "z.h5", 0, np.random.default_rng(0)
+    script = f"from test_classifier_build import build; build({str(out)!r}, workers=2)"
+    paths = os.pathsep.join(map(str, (repository, Path(__file__).parent)))
+    while not out.exists():
+        stored = set(Path(f"{out}.build").glob("shard-*.npz"))
+        process = subprocess.Popen([sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": paths})
+        while process.poll() is None and set(Path(f"{out}.build").glob("shard-*.npz")) <= stored:
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.02))
+        process.kill()
+        killed = process.wait() == -signal.SIGKILL
+        kills += killed
+        assert killed or out.exists(), "the build failed"
+        assert out.exists() or stored < set(Path(f"{out}.build").glob("shard-*.npz"))
+    assert kills >= 3
+    assert build(out).path.read_bytes() == zoo.path.read_bytes()
 
 
 def test_a_network_does_not_depend_on_how_many_there_are(zoo, tmp_path):
