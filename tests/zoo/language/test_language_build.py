@@ -260,7 +260,7 @@ def test_configuration_files_hold_the_builder_s_arguments(path):
     arguments = parser.instantiate(parser.parse_object(yaml.safe_load(path.read_text())))
     assert isinstance(arguments.source, PydocText)
     assert arguments.recipe.learning_rate == Range(1e-4, 3e-2, log=True)
-    assert arguments.networks >= 100
+    assert arguments.networks >= 150
     assert len(arguments.recipe.stored_steps(1000)) == 5
 
 

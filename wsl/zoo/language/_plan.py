@@ -82,8 +82,13 @@ def stacks_of(plans: list[LanguagePlan]) -> list[list[LanguagePlan]]:
     return sorted(stacks, key=lambda stack: -sum(plan.examples for plan in stack))
 
 
+def stack_size(batch_size: int) -> int:
+    """How many networks train together at most."""
+    return min(16, max(4, _STACK_SEQUENCES // batch_size))
+
+
 def _cut(group: list[LanguagePlan]) -> Iterator[list[LanguagePlan]]:
-    size = min(16, max(4, _STACK_SEQUENCES // group[0].hyperparameters.batch_size))
+    size = stack_size(group[0].hyperparameters.batch_size)
     group = sorted(group, key=lambda plan: -plan.hyperparameters.steps)
     for start in range(0, len(group), size):
         yield group[start : start + size]
