@@ -114,7 +114,7 @@ def report(found: dict[str, float]) -> str:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.25])
-@pytest.mark.parametrize("batch", [32, 64, 128])
+@pytest.mark.parametrize("batch", [16, 32, 64, 128])
 def test_stacked_networks_train_faster_than_the_loop(batch: int, dropout: float) -> None:
     found = measure(batch, dropout)
     sys.stdout.write(f"\nbatches of {batch}, dropout {dropout}\n" + report(found))
@@ -122,6 +122,6 @@ def test_stacked_networks_train_faster_than_the_loop(batch: int, dropout: float)
 
 
 if __name__ == "__main__":
-    for batch in (32, 64, 128):
+    for batch in (16, 32, 64, 128):
         for dropout in (0.0, 0.25):
             sys.stdout.write(f"batches of {batch}, dropout {dropout}\n" + report(measure(batch, dropout)))

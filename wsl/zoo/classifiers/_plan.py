@@ -80,4 +80,4 @@ def _cut(group: list[NetworkPlan], images: int) -> Iterator[list[NetworkPlan]]:
 
 def stack_size(batch_size: int) -> int:
     """Networks of a stack at most."""
-    return min(16, max(4, _STACK_IMAGES // batch_size))
+    return min(32, max(4, _STACK_IMAGES // batch_size))
