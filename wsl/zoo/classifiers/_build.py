@@ -1,25 +1,16 @@
 """Builds a zoo of classifiers: populations whose networks differ in their hyperparameters."""
 
 import os
-from collections.abc import Mapping
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from threading import Event
 from typing import Any
 
 import numpy as np
 import torch
 
 import wsl
-from wsl.spec import SpecError
-from wsl.trace import TraceError, trace
-from wsl.zoo._build import ShardedBuild
 from wsl.zoo._errors import ZooError
-from wsl.zoo._layout import STORED_DTYPES, Architecture
-from wsl.zoo._shards import Shard
-from wsl.zoo._splits import check_splits, split_by_model
 from wsl.zoo._store import Zoo
-from wsl.zoo._workers import Made, write_pending
 from wsl.zoo.classifiers._architecture import ClassifierArchitecture, SmallCnns, Task
 from wsl.zoo.classifiers._data import LabelledImages, labelled_images
 from wsl.zoo.classifiers._plan import NetworkPlan, draw_plans, stacks_of
@@ -27,24 +18,10 @@ from wsl.zoo.classifiers._recipe import TrainingRecipe
 from wsl.zoo.classifiers._stack import ClassifierStack
 from wsl.zoo.classifiers._train import Checkpoint, evaluate, network_images, train_networks
 from wsl.zoo.images import ImageSet, ImageSource
-from wsl.zoo.training import TrainProgress
+from wsl.zoo.training import Population, TrainedStack, build_population, finite_rows
 
 _RECIPE = TrainingRecipe()
-_SPLITS = {"train": 0.7, "val": 0.1, "test": 0.2}
 _TESTED_SHARE = 0.2
-
-
-@dataclass(frozen=True, eq=False)
-class _Population:
-    """Everything that decides what a row holds."""
-
-    train: LabelledImages
-    test: LabelledImages
-    task: Task
-    architecture: ClassifierArchitecture
-    stacks: list[list[NetworkPlan]]
-    evaluated: int | None
-    dtype: str
 
 
 def build_classifier_zoo(
@@ -99,12 +76,19 @@ def build_classifier_zoo(
     tested = None if test_source is None else test_source.load().first(limit)
     train, test, task = _images(given, tested, seed)
     plans = draw_plans(networks, architecture, recipe, task, seed)
-    stacks = stacks_of(plans, len(train))
-    population = _Population(train, test, task, architecture, stacks, evaluated, dtype)
-    architectures, shards = _architectures(population)
-    models = np.array([plan.model for stack in stacks for plan in stack for _ in plan.stored_epochs])
-    parts = split_by_model(models, dict(_SPLITS if splits is None else splits), seed, column="model")
-    check_splits(parts, {"model": models}, len(models))
+    training = _Training(train, test, task, architecture, evaluated, dtype)
+    population = Population(
+        stacks=stacks_of(plans, len(train)),
+        name=architecture.name,
+        example=lambda _: torch.randn(
+            2, task.channels, *task.size, generator=torch.Generator().manual_seed(0)
+        ),
+        checkpoints=lambda plan: len(plan.stored_epochs),
+        examples=lambda plan: plan.images_seen(len(train)),
+        train=training.train,
+        unit="images",
+        quality=lambda accuracy: f"{100 * accuracy:.1f} % right",
+    )
     provenance = {
         "builder": "wsl.zoo.classifiers.build_classifier_zoo",
         "version": wsl.__version__,
@@ -117,22 +101,16 @@ def build_classifier_zoo(
         "evaluated": evaluated,
         "seed": seed,
     }
-    with ShardedBuild(
-        out, architectures=architectures, shards=shards, provenance=provenance, dtype=dtype
-    ) as build:
-        work = [sum(plan.images_seen(len(train)) for plan in stack) for stack in stacks]
-        pending = build.pending
-        done = sum(work) - sum(work[shard] for shard in pending)
-        stored = networks - sum(len(stacks[shard]) for shard in pending)
-        with TrainProgress(
-            sum(work), done, networks, stored, unit="images", quality=_right_words, shown=progress
-        ) as bar:
-
-            def make(shard: int, stop: Event) -> Made:
-                return _made(population, stacks[shard], bar, stop)
-
-            write_pending(build, make, workers)
-        return build.pack(parts)
+    return build_population(
+        out,
+        population,
+        provenance,
+        splits=splits,
+        seed=seed,
+        dtype=dtype,
+        workers=workers,
+        progress=progress,
+    )
 
 
 def _images(
@@ -159,76 +137,53 @@ def _images(
     return train, test, Task(given.channels, given.grid, classes)
 
 
-def _architectures(population: _Population) -> tuple[list[Architecture], list[Shard]]:
-    """The architectures in the order in which stacks have them, and each stack's rows."""
-    found: dict[str, Architecture] = {}
-    shards, task = [], population.task
-    for stack in population.stacks:
-        forward = stack[0].forward
-        name = population.architecture.name(forward)
-        if name not in found:
-            example = torch.randn(2, task.channels, *task.size, generator=torch.Generator().manual_seed(0))
-            try:
-                found[name] = Architecture(name, trace(forward.build(), example), forward)
-            except (TraceError, SpecError) as err:
-                raise ZooError(
-                    f"{forward.factory} cannot be traced with {dict(forward.arguments)}: {err}"
-                ) from err
-        rows = sum(len(plan.stored_epochs) for plan in stack)
-        shards.append(Shard(rows, list(found).index(name)))
-    return list(found.values()), shards
-
-
-def _made(population: _Population, plans: list[NetworkPlan], bar: TrainProgress, stop: Event) -> Made:
-    """Weights and metadata of the checkpoints of one stack."""
-
-    def advance(images: int) -> None:
-        if stop.is_set():
-            raise CancelledError
-        bar.advance(images)
-
-    stack = population.architecture.stack(plans[0].forward)
-    checkpoints = train_networks(stack, plans, population.train, population.task.classes, advance)
-    columns: dict[str, list[Any]] = {}
-    for plan, own in zip(plans, checkpoints, strict=True):
-        for name, values in _columns(population, stack, plan, own).items():
-            columns.setdefault(name, []).extend(values)
-        advance(0)
-    accuracy = np.array(columns["test_accuracy"])[np.cumsum([len(own) for own in checkpoints]) - 1]
-    bar.finish(accuracy)
-    rows = torch.stack([checkpoint.row for own in checkpoints for checkpoint in own])
-    return stack.tensors(rows), columns
-
-
-def _columns(
-    population: _Population, stack: ClassifierStack, plan: NetworkPlan, checkpoints: list[Checkpoint]
-) -> dict[str, Any]:
-    """Metadata of all checkpoints of one network."""
-    train, test, count = population.train, population.test, len(checkpoints)
-    seen = network_images(plan, train.labels, population.task.classes)
-    rows = torch.stack([checkpoint.row for checkpoint in checkpoints])
-    cap = population.evaluated
-    on_train = evaluate(stack, rows, train.pixels, seen.rows[:cap], seen.labels[:cap])
-    on_test = evaluate(stack, rows, test.pixels, np.arange(len(test))[:cap], test.labels.numpy()[:cap])
-    with np.errstate(over="ignore"):
-        finite = np.isfinite(rows.numpy().astype(STORED_DTYPES[population.dtype])).all(1)
-    finite &= np.isfinite(on_train.loss) & np.isfinite(on_test.loss)
-    constant = {"model": plan.model, "train_images": len(seen)}
-    constant |= population.architecture.columns(plan.forward) | asdict(plan.hyperparameters)
-    return {name: [value] * count for name, value in constant.items()} | {
-        "step": [checkpoint.epoch for checkpoint in checkpoints],
-        "updates": [checkpoint.updates for checkpoint in checkpoints],
-        "train_loss": on_train.loss,
-        "train_accuracy": on_train.accuracy,
-        "test_loss": on_test.loss,
-        "test_accuracy": on_test.accuracy,
-        "diverged": (~finite).astype(np.int64),
-    }
-
-
 def _identity(source: ImageSource, images: ImageSet) -> dict[str, Any]:
     return {"class": type(source).__name__, "images": len(images), "identity": images.identity}
 
 
-def _right_words(accuracy: float) -> str:
-    return f"{100 * accuracy:.1f} % right"
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """Trains stacks and describes their checkpoints."""
+
+    train_images: LabelledImages
+    test_images: LabelledImages
+    task: Task
+    architecture: ClassifierArchitecture
+    evaluated: int | None
+    dtype: str
+
+    def train(self, plans: list[NetworkPlan], advance: Callable[[int], None]) -> TrainedStack:
+        stack = self.architecture.stack(plans[0].forward)
+        checkpoints = train_networks(stack, plans, self.train_images, self.task.classes, advance)
+        columns: dict[str, list[Any]] = {}
+        last = []
+        for plan, own in zip(plans, checkpoints, strict=True):
+            for name, values in self._columns(stack, plan, own).items():
+                columns.setdefault(name, []).extend(values)
+            last.append(columns["test_accuracy"][-1])
+            advance(0)
+        rows = torch.stack([checkpoint.row for own in checkpoints for checkpoint in own])
+        return TrainedStack(stack.tensors(rows), columns, np.array(last))
+
+    def _columns(
+        self, stack: ClassifierStack, plan: NetworkPlan, checkpoints: list[Checkpoint]
+    ) -> dict[str, Any]:
+        """Metadata of all checkpoints of one network."""
+        train, test, count = self.train_images, self.test_images, len(checkpoints)
+        seen = network_images(plan, train.labels, self.task.classes)
+        rows = torch.stack([checkpoint.row for checkpoint in checkpoints])
+        cap = self.evaluated
+        on_train = evaluate(stack, rows, train.pixels, seen.rows[:cap], seen.labels[:cap])
+        on_test = evaluate(stack, rows, test.pixels, np.arange(len(test))[:cap], test.labels.numpy()[:cap])
+        finite = finite_rows(rows, self.dtype) & np.isfinite(on_train.loss) & np.isfinite(on_test.loss)
+        constant = {"model": plan.model, "train_images": len(seen)}
+        constant |= self.architecture.columns(plan.forward) | asdict(plan.hyperparameters)
+        return {name: [value] * count for name, value in constant.items()} | {
+            "step": [checkpoint.epoch for checkpoint in checkpoints],
+            "updates": [checkpoint.updates for checkpoint in checkpoints],
+            "train_loss": on_train.loss,
+            "train_accuracy": on_train.accuracy,
+            "test_loss": on_test.loss,
+            "test_accuracy": on_test.accuracy,
+            "diverged": (~finite).astype(np.int64),
+        }

@@ -20,14 +20,14 @@ from wsl.zoo.language._text import PydocText, TextSource, character_text, window
 from wsl.zoo.language._train import evaluate, network_text, train_networks
 from wsl.zoo.training import Population, TrainedStack, build_population, finite_rows
 
-_SOURCE, _ARCHITECTURE, _RECIPE = PydocText(), CharRecurrents(), LanguageRecipe()
+_SOURCE, _RECIPE = PydocText(), LanguageRecipe()
 
 
 def build_language_zoo(
     out: str | os.PathLike[str],
     networks: int,
     source: TextSource = _SOURCE,
-    architecture: LanguageArchitecture = _ARCHITECTURE,
+    architecture: LanguageArchitecture | None = None,
     recipe: LanguageRecipe = _RECIPE,
     length: int = 64,
     test_fraction: float = 0.1,
@@ -53,7 +53,7 @@ def build_language_zoo(
         out: the zoo file to make; never overwritten.
         networks: how many to train.
         source: the text.
-        architecture: of the networks.
+        architecture: of the networks; by default :class:`CharRecurrents`.
         recipe: how they are trained.
         length: characters of a sequence; each network starts anew with each.
         test_fraction: share of the text, its end, to test on.
@@ -76,6 +76,8 @@ def build_language_zoo(
         raise ZooError(
             f"seed is {seed}, test_fraction {test_fraction}; expected 0 or more, and within (0, 1)."
         )
+    # Not the default itself: on the command line, another class would take over its arguments.
+    architecture = CharRecurrents() if architecture is None else architecture
     text = character_text(source.load()[:limit], test_fraction, length)
     plans = draw_plans(networks, architecture, recipe, len(text.vocabulary), length, seed)
     training = _Training(
@@ -85,6 +87,8 @@ def build_language_zoo(
         stacks=stacks_of(plans),
         name=architecture.name,
         example=lambda forward: _example(architecture.traced_length(forward), len(text.vocabulary)),
+        checkpoints=lambda plan: len(plan.stored_steps),
+        examples=lambda plan: plan.sequences,
         train=training.train,
         unit="sequences",
         quality=lambda loss: f"{loss:.2f} nats",

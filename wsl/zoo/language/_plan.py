@@ -40,13 +40,8 @@ class LanguagePlan:
         return [self.seed, self.model, purpose]
 
     @property
-    def checkpoints(self) -> int:
-        """How often it is stored."""
-        return len(self.stored_steps)
-
-    @property
-    def examples(self) -> int:
-        """Sequences that it trains on, over all steps."""
+    def sequences(self) -> int:
+        """How many it trains on, over all steps."""
         return self.hyperparameters.steps * self.hyperparameters.batch_size
 
 
@@ -79,7 +74,7 @@ def stacks_of(plans: list[LanguagePlan]) -> list[list[LanguagePlan]]:
         key = dump_json("forward", plan.forward.to_dict()), drawn.batch_size, drawn.dropout > 0
         groups.setdefault(key, []).append(plan)
     stacks = [stack for group in groups.values() for stack in _cut(group)]
-    return sorted(stacks, key=lambda stack: -sum(plan.examples for plan in stack))
+    return sorted(stacks, key=lambda stack: -sum(plan.sequences for plan in stack))
 
 
 def stack_size(batch_size: int) -> int:

@@ -4,7 +4,6 @@ from wsl.zoo.training._dropout import DROPOUT_LEVELS, StackedDropout
 from wsl.zoo.training._loop import train_rows
 from wsl.zoo.training._optimizers import OPTIMIZERS, StackedOptimizer
 from wsl.zoo.training._population import Population, TrainedStack, build_population, finite_rows
-from wsl.zoo.training._progress import TrainProgress
 from wsl.zoo.training._sampling import (
     Number,
     Range,
@@ -23,7 +22,6 @@ __all__ = [
     "Range",
     "StackedDropout",
     "StackedOptimizer",
-    "TrainProgress",
     "TrainedStack",
     "as_list",
     "build_population",

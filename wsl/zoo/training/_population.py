@@ -36,14 +36,6 @@ class Plan(Protocol):
     def forward(self) -> ForwardDefinition:
         """Its architecture."""
 
-    @property
-    def checkpoints(self) -> int:
-        """How often it is stored."""
-
-    @property
-    def examples(self) -> int:
-        """How many it trains on, over all steps."""
-
 
 P = TypeVar("P", bound=Plan)
 
@@ -64,6 +56,8 @@ class Population(Generic[P]):
         stacks: the networks that train together, each of one architecture.
         name: tells an architecture from the others.
         example: an input of an architecture, for its specification.
+        checkpoints: how often a network is stored.
+        examples: how many a network trains on, over all steps.
         train: trains a stack; calls its second argument now and then with the number of new examples.
         unit: what examples are.
         quality: the mean quality of networks in words.
@@ -72,6 +66,8 @@ class Population(Generic[P]):
     stacks: list[list[P]]
     name: Callable[[ForwardDefinition], str]
     example: Callable[[ForwardDefinition], Tensor]
+    checkpoints: Callable[[P], int]
+    examples: Callable[[P], int]
     train: Callable[[list[P], Callable[[int], None]], TrainedStack]
     unit: str
     quality: Callable[[float], str]
@@ -98,14 +94,18 @@ def build_population(
     """
     stacks = population.stacks
     architectures, shards = _architectures(population)
-    models = np.array([plan.model for stack in stacks for plan in stack for _ in range(plan.checkpoints)])
+    models = np.array(
+        [plan.model for stack in stacks for plan in stack for _ in range(population.checkpoints(plan))]
+    )
     parts = split_by_model(models, dict(_SPLITS if splits is None else splits), seed, column="model")
     check_splits(parts, {"model": models}, len(models))
     with ShardedBuild(
         out, architectures=architectures, shards=shards, provenance=provenance, dtype=dtype
     ) as build:
         pending = [stacks[shard] for shard in build.pending]
-        work, waiting = _examples(stacks), _examples(pending)
+        work, waiting = (
+            sum(population.examples(plan) for stack in some for plan in stack) for some in (stacks, pending)
+        )
         networks, untrained = sum(map(len, stacks)), sum(map(len, pending))
         with TrainProgress(
             work,
@@ -138,10 +138,6 @@ def finite_rows(rows: Tensor, dtype: str) -> np.ndarray:
     return finite
 
 
-def _examples(stacks: list[list[P]]) -> int:
-    return sum(plan.examples for stack in stacks for plan in stack)
-
-
 def _architectures(population: Population[P]) -> tuple[list[Architecture], list[Shard]]:
     """The architectures in the order in which stacks have them, and each stack's rows."""
     found: dict[str, Architecture] = {}
@@ -156,5 +152,5 @@ def _architectures(population: Population[P]) -> tuple[list[Architecture], list[
                 raise ZooError(
                     f"{forward.factory} cannot be traced with {dict(forward.arguments)}: {err}"
                 ) from err
-        shards.append(Shard(sum(plan.checkpoints for plan in stack), list(found).index(name)))
+        shards.append(Shard(sum(map(population.checkpoints, stack)), list(found).index(name)))
     return list(found.values()), shards
