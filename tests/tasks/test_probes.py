@@ -9,10 +9,14 @@ import tiny_zoo
 import torch
 from short_runs import train
 
+import wsl
 from wsl.data import ZooDataModule
 from wsl.encoders import FastGraphMetanetwork, GraphMetanetwork, ProbeGen, StatNet
+from wsl.models import Siren, coordinate_grid
 from wsl.nn import ProbedModule
+from wsl.spec import SpecError
 from wsl.tasks import INRClassification, TaskError
+from wsl.tasks.own_network import predict_network
 from wsl.zoo import ForwardDefinition, Zoo
 
 GRAPH = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)
@@ -101,6 +105,27 @@ def test_a_trained_model_probes_architectures_that_it_has_not_seen(sirens):
         task(unseen)
     assert "test/accuracy" in trainer.test(task, datamodule=data(sirens[2:]), verbose=False)[0]
     assert task.eval()(unseen).shape == (2, 3)
+
+
+def test_a_network_of_ones_own_is_probed(sirens):
+    task, _ = train(INRClassification(GRAPH, probes=3), data(sirens[:2]))
+    task.eval()
+    module = Siren(2, (4, 4), 1)
+    found = predict_network(task, module, coordinate_grid((3, 3)))
+    assert found["probabilities"].shape == (3,)
+    with torch.no_grad():
+        for parameter in probes_of(task).parameters():
+            parameter.add_(torch.randn_like(parameter))
+    again = predict_network(task, module, coordinate_grid((3, 3)))
+    assert not torch.equal(found["probabilities"], again["probabilities"])
+    with pytest.raises(TaskError, match="nothing says"):
+        task([(wsl.trace(module, coordinate_grid((3, 3))), {})])
+    faster = Siren(2, (4, 4), 1, w0=60.0)
+    faster.load_state_dict(module.state_dict())
+    other = predict_network(task, faster, coordinate_grid((3, 3)))
+    assert not torch.equal(other["probabilities"], again["probabilities"]), "run as the network before"
+    with pytest.raises(SpecError, match="does not run on the inputs of these probes"):
+        predict_network(task, Siren(3, (4, 4), 1), coordinate_grid((2, 2, 2)))
 
 
 @pytest.mark.parametrize(

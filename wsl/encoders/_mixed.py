@@ -124,6 +124,10 @@ class MixedEncoder(nn.Module):
         twin.training = self.training
         return twin
 
+    def forget(self, spec: WeightSpec) -> None:
+        """Make the twin of an architecture anew when it is needed, as when its module is another one."""
+        self._twins.pop(spec, None)
+
     def forward(self, groups: MixedWeights) -> MixedFeatures:
         twins = [self.twin(spec) for spec, _ in groups]
         small = {

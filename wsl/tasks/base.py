@@ -1,7 +1,8 @@
 """`BaseTask`: what every task on weights shares, from building its encoder to exact resumption."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import lightning.pytorch as pl
@@ -253,6 +254,19 @@ class BaseTask(pl.LightningModule):
         encoder = self._factories["encoder"](spec, **extras)
         self.head = self.build_head(spec, encoder, record["outputs"])
         self.encoder, self._record = encoder, dict(record)
+
+    @contextmanager
+    def running(self, spec: WeightSpec, module: nn.Module) -> Iterator[None]:
+        """For a while, probes of a model of any architectures run networks of ``spec`` as ``module``."""
+        if self._networks is None or not isinstance(self.encoder, MixedEncoder):
+            yield
+            return
+        with self._networks.given(spec, module):
+            self.encoder.forget(spec)
+            try:
+                yield
+            finally:
+                self.encoder.forget(spec)
 
     def _probe_also(self, data: BaseDataModule) -> None:
         """Let a model that was built for other data probe the networks of these, if it reads them."""

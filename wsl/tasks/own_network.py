@@ -70,7 +70,8 @@ def predict_network(
     weights = {name: state[name].detach().float()[None] for name in spec.tensors}
     with torch.no_grad():
         if task.reads_any:
-            outputs = task(((spec, weights),))
+            with task.running(spec, module):
+                outputs = task(((spec, weights),))
         else:
             names = same_architecture(spec, task.spec)
             outputs = task({names[name]: value for name, value in weights.items()})

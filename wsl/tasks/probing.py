@@ -1,7 +1,8 @@
 """How the networks of a zoo run, for encoders that probe them."""
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -42,6 +43,7 @@ class ProbedNetworks:
     def __init__(self, definitions: Definitions, probes: int) -> None:
         self._probes = probes
         self._definitions: dict[WeightSpec, ForwardDefinition] = {}
+        self._given: dict[WeightSpec, nn.Module] = {}
         first, *others = definitions
         self._definitions[first[0]] = first[1]
         self.examples = self._examples(*first)
@@ -56,8 +58,19 @@ class ProbedNetworks:
             elif (known.factory, known.arguments) != (definition.factory, definition.arguments):
                 self._check_alike(known, definition)
 
+    @contextmanager
+    def given(self, spec: WeightSpec, module: nn.Module) -> Iterator[None]:
+        """For a while networks of an architecture run as ``module``, whatever the data say."""
+        self._given[spec] = module
+        try:
+            yield
+        finally:
+            del self._given[spec]
+
     def __call__(self, spec: WeightSpec) -> nn.Module:
         """A network of an architecture."""
+        if spec in self._given:
+            return self._given[spec]
         if spec not in self._definitions:
             raise TaskError(
                 f"probes is {self._probes}, but nothing says how networks of this architecture run:\n{spec}\n"
