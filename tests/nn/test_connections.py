@@ -7,7 +7,8 @@ from known_topologies import TOPOLOGIES, WITH_HYPEREDGES
 from wsl.graph import graph_layout, graph_tables
 from wsl.nn import connections, fold_edges
 from wsl.nn._principal_aggregation import degree_scales
-from wsl.nn._relational_attention import attend, join_heads
+from wsl.nn._relational_attention import join_heads
+from wsl.nn._relational_step import attend
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, layer_norm, linear
 
 from wsl.graph import GraphLayout
-from wsl.nn._connections import Connection, Terminal, connections
+from wsl.nn._connections import Connection, connections
 from wsl.nn._edge_steps import EdgeStep, add_ends, run_steps
+from wsl.nn._relational_step import attend_along
 
 
 class RelationalEdgeUpdate(EdgeStep):
@@ -92,51 +93,7 @@ class RelationalMessages(EdgeStep):
     def compute(
         self, connection: Connection, edges: Tensor, terms: Sequence[Tensor], tensors: Sequence[Tensor]
     ) -> list[Tensor]:
-        for_query, for_key, directions, *by_direction = tensors
-        edge_query, edge_key = linear(edges, for_query), linear(edges, for_key)
-        split = [self.heads, edge_query.shape[-1] // self.heads]
-        messages: list[Tensor] = []
-        start = 0
-        for use in connection.uses:
-            ends = [term.chunk(3, -1) for term in terms[start : start + len(use)]]
-            start += len(use)
-            for side, terminal in enumerate(use):
-                gains, readout = by_direction[side], by_direction[2 + side]
-                query = edge_query + (ends[side][0] + directions[side, 0])
-                if len(use) > 1:
-                    key = edge_key + (ends[1 - side][1] + directions[side, 1])
-                    values = linear(edges, gains) * ends[1 - side][2]
-                else:
-                    key, values = edge_key + directions[side, 1], torch.zeros_like(edge_key)
-                scores = (query * key).unflatten(-1, split).sum(-1) * split[1] ** -0.5
-                messages.append(attend(edges, scores, values.unflatten(-1, split), readout, terminal))
-        return messages
-
-
-def attend(edges: Tensor, scores: Tensor, values: Tensor, readout: Tensor, terminal: Terminal) -> Tensor:
-    """Average what the nodes of a terminal read, by the softmax of scores over all but its dimensions.
-
-    Args:
-        edges: ``(B, *sizes, C)``, which are read through ``readout`` ``(H, C, D)``.
-        scores: of each head, ``(B, *sizes, H)``.
-        values: ``(B, *sizes, H, D)``.
-        terminal: the nodes.
-
-    Returns:
-        The averages ``(B, *sizes[dims], H * D)`` beside the logarithms of the denominators ``(..., H)``.
-    """
-    letters = "ABCDEFGHIJKLMNOP"[: len(terminal.sizes)]
-    own = "".join(letters[d] for d in terminal.dims)
-    if terminal.others:
-        total = scores.logsumexp(terminal.others, keepdim=True)
-        attention = (scores - total).exp()
-        total = total.squeeze(terminal.others)
-        mean = (values * attention.unsqueeze(-1)).sum(terminal.others)
-    else:
-        total, attention, mean = scores, torch.ones_like(scores), values
-    pooled = torch.einsum(f"z{letters}h,z{letters}c->z{own}hc", attention, edges)
-    mean = mean + torch.einsum(f"z{own}hc,hcx->z{own}hx", pooled, readout)
-    return torch.cat([mean.flatten(-2), total], dim=-1)
+        return attend_along(connection, edges, terms, tensors, self.heads)
 
 
 def join_heads(parts: Sequence[tuple[int, Tensor]], heads: int) -> Tensor:
