@@ -81,11 +81,14 @@ class ModulatedMessages(EdgeStep):
             start += len(use)
             for side, terminal in enumerate(use):
                 for part in (2 * side, 2 * side + 1):
-                    if part not in film:
-                        film[part] = linear(edges, tensors[part], tensors[4 + part])
+                    if part not in film:  # a constant in all messages is added to their statistics
+                        shift = None if part % 2 else tensors[4 + part]
+                        film[part] = linear(edges, tensors[part], shift)
                 pair = receives[side] if len(use) == 1 else receives[side] + sends[1 - side]
-                message = (film[2 * side] * pair).add_(film[2 * side + 1])
-                statistics += summarise(message, terminal.others)
+                message = torch.addcmul(film[2 * side + 1], film[2 * side], pair)
+                mean, variance, lowest, highest = summarise(message, terminal.others)
+                shift = tensors[4 + 2 * side + 1]
+                statistics += [mean + shift, variance, lowest + shift, highest + shift]
         return statistics
 
 
