@@ -12,7 +12,7 @@ from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
 from wsl.zoo.classifiers._initial import initial_row
 from wsl.zoo.classifiers._plan import DROPOUT, IMAGES, INITIAL, NetworkPlan
 from wsl.zoo.classifiers._stack import ClassifierStack
-from wsl.zoo.training import StackedDropout, StackedOptimizer
+from wsl.zoo.training import StackedDropout, StackedOptimizer, train_rows
 
 # Images of one evaluation step, over all networks of the stack. Part of the result's rounding: a constant.
 _EVALUATED = 1024
@@ -65,7 +65,7 @@ def train_networks(
     Args:
         plans: by falling number of steps; networks that are done leave the stack.
         train: all training images, in the type in which to compute.
-        advance: called after each step with the number of images seen, over all networks.
+        advance: called before each step with the number of images in it, over all networks.
 
     Returns:
         For each network its checkpoints, in order.
@@ -81,26 +81,23 @@ def train_networks(
         rows[:, : stack.parameters],
     )
     dropout = StackedDropout([h.dropout for h in drawn], [plan.seed_of(DROPOUT) for plan in plans])
-    due: dict[int, list[tuple[int, int]]] = {}
-    for network, plan in enumerate(plans):
-        for epoch in plan.stored_epochs:
-            due.setdefault(images[network].steps(epoch, batch_size), []).append((network, epoch))
-    ends = [seen.steps(h.epochs, batch_size) for seen, h in zip(images, drawn, strict=True)]
-    assert ends == sorted(ends, reverse=True), "networks that train longest come first"
-    checkpoints: list[list[Checkpoint]] = [[] for _ in plans]
-    active = len(plans)
-    for step in range(ends[0] + 1):
-        for network, epoch in due.get(step, []):
-            checkpoints[network].append(Checkpoint(epoch, step, rows[network].clone()))
-        while active and ends[active - 1] <= step:
-            active -= 1
-        if active:
-            batches = [seen.next_batch(batch_size) for seen in images[:active]]
-            pixels = stack.batch(train.pixels, np.stack([taken for taken, _ in batches]))
-            labels = torch.from_numpy(np.stack([values for _, values in batches]))
-            optimizer.step(stack.gradient(rows[:active], pixels, labels, dropout))
-            advance(active * batch_size)
-    return checkpoints
+    stored = [
+        [seen.steps(epoch, batch_size) for epoch in plan.stored_epochs]
+        for seen, plan in zip(images, plans, strict=True)
+    ]
+
+    def gradient(active: int) -> Tensor:
+        advance(active * batch_size)
+        batches = [seen.next_batch(batch_size) for seen in images[:active]]
+        pixels = stack.batch(train.pixels, np.stack([taken for taken, _ in batches]))
+        labels = torch.from_numpy(np.stack([values for _, values in batches]))
+        return stack.gradient(rows[:active], pixels, labels, dropout)
+
+    copies = train_rows(rows, stored, optimizer, gradient)
+    return [
+        [Checkpoint(*found) for found in zip(plan.stored_epochs, steps, own, strict=True)]
+        for plan, steps, own in zip(plans, stored, copies, strict=True)
+    ]
 
 
 def evaluate(

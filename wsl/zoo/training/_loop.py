@@ -16,11 +16,11 @@ def train_rows(
     """Step the rows of a matrix and copy them at some steps.
 
     Args:
-        rows: ``(M, P)``, a network each; changed by ``optimizer``.
+        rows: ``(M, P)``, a network each; changed by ``optimizer`` and perhaps by ``gradient``.
         stored: for each network the numbers of steps, ascending, after which it is copied. The last is its
             end; networks that train longest come first.
         gradient: called before each step with the number n of networks that still train, the first ones;
-            returns ``(n, P)``.
+            returns what ``optimizer`` takes.
 
     Returns:
         For each network its copies, in order.
@@ -31,7 +31,7 @@ def train_rows(
     active = len(stored)
     for step in range(ends[0] + 1):
         for network in range(active):
-            copies[network] += [rows[network].clone()] * list(stored[network]).count(step)
+            copies[network] += [rows[network].clone() for when in stored[network] if when == step]
         while active and ends[active - 1] <= step:
             active -= 1
         if active:
