@@ -1,12 +1,12 @@
 """A zoo's metadata as a table: numpy columns, and other packages' data frames where they are installed."""
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from wsl.zoo._errors import ZooError
+from wsl.zoo._optional import optional
 
 
 class Metadata(Mapping[str, np.ndarray]):
@@ -46,7 +46,7 @@ class Metadata(Mapping[str, np.ndarray]):
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame``; raises ZooError where pandas is not installed."""
-        return _package("pandas").DataFrame(dict(self))
+        return _package("pandas").DataFrame({name: _plain(column) for name, column in self.items()})
 
     def to_polars(self) -> Any:
         """A ``polars.DataFrame``; raises ZooError where polars is not installed."""
@@ -76,10 +76,4 @@ def _plain(column: np.ndarray) -> Any:
 
 
 def _package(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as err:
-        raise ZooError(
-            f"This table needs {name}, which is not installed: pip install {name}. "
-            "Without it, zoo.metadata[column] gives the columns as numpy arrays."
-        ) from err
+    return optional(name, "tables", "Without it, zoo.metadata[column] gives the columns as numpy arrays.")
