@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jsonargparse import ArgumentParser, Namespace
 
-from wsl.cli import zoo_import
+from wsl.cli import zoo_hub, zoo_import
 from wsl.zoo import (
     Zoo,
     ZooError,
@@ -217,4 +217,6 @@ COMMANDS = {
     "split": Command("copy a zoo with other splits", _split_arguments, _split),
     "import": Command(zoo_import.IMPORT_HELP, zoo_import.import_arguments, zoo_import.run_import),
     "export": Command(zoo_import.EXPORT_HELP, zoo_import.export_arguments, zoo_import.run_export),
+    "push": Command(zoo_hub.PUSH_HELP, zoo_hub.push_arguments, zoo_hub.run_push),
+    "pull": Command(zoo_hub.PULL_HELP, zoo_hub.pull_arguments, zoo_hub.run_pull),
 }

@@ -8,6 +8,7 @@ from wsl.zoo._copies import merge_zoos, split_zoo, subset_zoo
 from wsl.zoo._dataset import ZooDataset
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
+from wsl.zoo._hub import pull_from_hub, push_to_hub
 from wsl.zoo._info import zoo_info
 from wsl.zoo._layout import Architecture
 from wsl.zoo._lines import row_lines
@@ -40,6 +41,8 @@ __all__ = [
     "even_shards",
     "iter_rows",
     "merge_zoos",
+    "pull_from_hub",
+    "push_to_hub",
     "render",
     "row_lines",
     "split_by_model",
