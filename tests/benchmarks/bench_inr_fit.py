@@ -20,7 +20,7 @@ from wsl.zoo import ZooError
 from wsl.zoo.images import DigitsImages
 from wsl.zoo.inr import FitRecipe, SirenConfig, build_inr_zoo
 from wsl.zoo.inr._fit import fit_networks
-from wsl.zoo.inr._points import phase_axes, phase_values, psnr
+from wsl.zoo.inr._points import PHASES, phase_axes, phase_targets, phase_values, psnr
 
 CONFIG = Path(__file__).parents[2] / "configs" / "zoo" / "fashion_mnist_inr.yaml"
 IMAGES, LOOPED, ROUNDS = 40, 10, 3
@@ -70,8 +70,9 @@ def fit_one(image: Tensor, seed: int, steps: int, target: float | None) -> tuple
 
 def fit_stacked(architecture: SirenConfig, recipe: FitRecipe, images: Tensor) -> dict[str, float]:
     """Fit all images at once, from drawing the initial weights on; median dB on and between the pixels."""
-    stack = architecture.stack(1)
-    rows = fit_networks(stack, architecture.initial_rows(range(len(images)), 1), images, recipe).rows
+    stack, initial = architecture.stack(2, 1), architecture.initial_rows(range(len(images)), 2, 1)
+    targets = phase_targets(images, PHASES if recipe.half_pixel_phases else PHASES[:1])
+    rows = fit_networks(stack, initial, targets, recipe).rows
     found = {}
     for name, phase in (("dB", (0, 0)), ("dB between pixels", (1, 1))):
         outputs = stack.outputs(rows, phase_axes(SHAPE, phase))

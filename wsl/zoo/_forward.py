@@ -18,7 +18,7 @@ from wsl.zoo._json import dump_json, load_json
 ALLOWED_MODULES = ("wsl.models",)
 UNKNOWN = "unknown:unknown"
 # Entries that a file holds only where they differ from their defaults.
-_OPTIONAL = {"column_first": False}
+_OPTIONAL = {"column_first": False, "clipped": True}
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class ForwardDefinition:
         factory: ``"module:Class"``, e.g. ``"wsl.models:Siren"``; ``UNKNOWN`` if the source did not say it.
         arguments: keyword arguments of the class; JSON values only.
         grid: ``(H, W)`` of the coordinate grid that an INR is run on; ``None`` for other networks.
-        output_offset, output_scale: from the module's output to the signal in [0, 1]; a number, or one for
-            each channel.
+        output_offset, output_scale: from the module's output to the signal; a number, or one for each
+            channel.
         channels: output channels of the signal.
         column_first: whether the network's first coordinate runs along the columns of the grid.
+        clipped: whether the signal lies in [0, 1], to which rendering clips it, as that of images.
 
     Raises:
         ZooError: a value that cannot be stored.
@@ -47,6 +48,7 @@ class ForwardDefinition:
     output_scale: float | tuple[float, ...] = 1.0
     channels: int = 1
     column_first: bool = False
+    clipped: bool = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.factory, str) or not re.fullmatch(r"[\w.]+:\w+", self.factory):
@@ -71,10 +73,11 @@ class ForwardDefinition:
             )
         for name in ("output_offset", "output_scale"):
             object.__setattr__(self, name, _per_channel(name, getattr(self, name), self.channels))
-        if not isinstance(self.column_first, bool):
-            raise ZooError(
-                f"The forward definition's column_first is {self.column_first!r}, expected a bool."
-            )
+        for name in _OPTIONAL:
+            if not isinstance(getattr(self, name), bool):
+                raise ZooError(
+                    f"The forward definition's {name} is {getattr(self, name)!r}, expected a bool."
+                )
 
     @property
     def is_allowed(self) -> bool:
@@ -146,6 +149,7 @@ class ForwardDefinition:
             "output_scale": _as_json(self.output_scale),
             "channels": self.channels,
             "column_first": self.column_first,
+            "clipped": self.clipped,
         }
         return {
             name: value for name, value in stored.items() if name not in _OPTIONAL or value != _OPTIONAL[name]

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from wsl.zoo import ZooError
-from wsl.zoo.images import ArrayImages, DigitsImages, FolderImages, IdxImages, ImageSet
+from wsl.zoo.images import ArrayImages, Coloured, DigitsImages, FolderImages, IdxImages, ImageSet
 
 PIXELS = np.arange(3 * 4 * 5, dtype=np.uint8).reshape(3, 4, 5)
 LABELS = np.array([2, 0, 1], dtype=np.uint8)
@@ -242,3 +242,45 @@ def test_signals_are_channels_first_in_the_unit_interval():
     signals = ImageSet(PIXELS[..., None].repeat(3, -1)).signals([2, 0])
     assert signals.shape == (2, 3, 4, 5)
     assert signals[0, 1, 3, 4].item() == pytest.approx(59 / 255)
+
+
+def test_coloured_images_lie_between_their_two_colours():
+    gray, images = DigitsImages().load(), Coloured(DigitsImages(), seed=3).load()
+    assert (images.channels, images.pixels.dtype) == (3, np.uint8)
+    assert np.array_equal(images.labels, gray.labels)
+    columns = np.stack([images.columns[name] for name in images.columns], axis=1)
+    front, back = columns[:, :3], columns[:, 3:]
+    assert list(images.columns) == [
+        *("red", "green", "blue"),
+        *("background_red", "background_green", "background_blue"),
+    ]
+    assert np.linalg.norm(front - back, axis=1).min() >= 0.6
+    for image in (0, 1500):  # the second is of another block
+        shares = gray.pixels[image][..., None]
+        expected = shares * front[image] + (1 - shares) * back[image]
+        np.testing.assert_allclose(images.pixels[image] / 255, expected, atol=0.503 / 255)
+    assert abs(np.corrcoef(front[:, 0], gray.labels)[0, 1]) < 0.1
+
+
+def test_colours_depend_on_seed_and_number_alone(tmp_path):
+    np.save(tmp_path / "a.npy", PIXELS[:2])
+    np.save(tmp_path / "b.npy", PIXELS)
+    few, many, other = (
+        Coloured(ArrayImages(tmp_path / name), seed).load()
+        for name, seed in (("a.npy", 0), ("b.npy", 0), ("b.npy", 1))
+    )
+    assert np.array_equal(few.columns["red"], many.columns["red"][:2])
+    assert few.identity == many.first(2).identity
+    assert len({few.identity, many.identity, other.identity}) == 3
+
+
+def test_only_gray_images_can_be_coloured():
+    with pytest.raises(ZooError, match="3 channels"):
+        Coloured(Coloured(DigitsImages())).load()
+    with pytest.raises(ZooError, match="seed is -1"):
+        Coloured(DigitsImages(), seed=-1).load()
+
+
+def test_columns_have_a_value_for_each_image():
+    with pytest.raises(ZooError, match="column red"):
+        ImageSet(PIXELS, columns={"red": np.zeros(2)})

@@ -1,5 +1,7 @@
 """Building INR zoos: columns, views, resuming, workers, rendering, configuration files."""
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,9 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from wsl.zoo import ShardedBuild, Zoo, ZooError, render
-from wsl.zoo.images import ArrayImages, DigitsImages
-from wsl.zoo.inr import FitRecipe, FourierConfig, SirenConfig, build_inr_zoo
+from wsl.zoo.images import ArrayImages, Coloured, DigitsImages
+from wsl.zoo.inr import FitRecipe, FourierConfig, MetaRecipe, SirenConfig, build_inr_zoo
+from wsl.zoo.shapes import OccupancyShapes, SdfShapes
 
 SIREN = SirenConfig(hidden=(8, 8), w0=10.0)
 QUICK = FitRecipe(steps=40)
@@ -72,24 +75,43 @@ def test_render_of_no_rows_and_of_all(zoo):
     torch.testing.assert_close(render(zoo)[5], render(zoo, [5])[0])
 
 
-def test_workers_do_not_change_the_file(zoo, tmp_path):
-    for workers in (1, 3):
-        again = build(tmp_path / f"{workers}.h5", views=2, workers=workers)
-        assert again.path.read_bytes() == zoo.path.read_bytes()
+# Each kind of build, in several shards and stacks.
+SHAPES = {"count": 14, "points": 512, "batches": 2, "held_out": 256, "resolution": 5}
+BUILDS = {
+    "views": {"views": 2},
+    "colour": {"source": Coloured(DigitsImages())},
+    "distances": {"source": SdfShapes(**SHAPES), "limit": None, "shard_rows": 3},
+    "occupancy": {"source": OccupancyShapes(**SHAPES), "views": 2, "limit": None},
+    "learned": {"initialisation": "meta", "meta": MetaRecipe(rounds=5, batch=4, steps=3)},
+}
 
 
-def test_interrupted_builds_resume_to_the_same_file(zoo, tmp_path, monkeypatch):
-    stored, write = [], ShardedBuild.write
+@pytest.fixture(scope="module", params=BUILDS, ids=str)
+def undisturbed(request, tmp_path_factory):
+    changes = BUILDS[request.param]
+    return changes, build(
+        tmp_path_factory.mktemp("undisturbed") / "z.h5", **changes, workers=2
+    ).path.read_bytes()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_do_not_change_the_file(undisturbed, tmp_path, workers):
+    changes, content = undisturbed
+    assert build(tmp_path / "z.h5", **changes, workers=workers).path.read_bytes() == content
+
+
+def test_interrupted_builds_resume_to_the_same_file(undisturbed, tmp_path, monkeypatch):
+    (changes, content), stored, write = undisturbed, [], ShardedBuild.write
 
     def interrupted(self, shard, weights, metadata):
-        if len(stored) == 3:
+        if len(stored) == 2:
             raise KeyboardInterrupt
         write(self, shard, weights, metadata)
         stored.append(shard)
 
     monkeypatch.setattr(ShardedBuild, "write", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        build(tmp_path / "z.h5", views=2)
+        build(tmp_path / "z.h5", **changes)
     assert not (tmp_path / "z.h5").exists()
 
     def counted(self, shard, weights, metadata):
@@ -97,7 +119,27 @@ def test_interrupted_builds_resume_to_the_same_file(zoo, tmp_path, monkeypatch):
         write(self, shard, weights, metadata)
 
     monkeypatch.setattr(ShardedBuild, "write", counted)
-    assert build(tmp_path / "z.h5", views=2).path.read_bytes() == zoo.path.read_bytes()
+    assert build(tmp_path / "z.h5", **changes).path.read_bytes() == content
+
+
+@pytest.mark.parametrize("kind", ["distances", "learned"])
+def test_killed_builds_resume_to_the_same_file(tmp_path, kind):
+    content = build(tmp_path / "undisturbed.h5", **BUILDS[kind]).path.read_bytes()
+    write, child = ShardedBuild.write, os.fork()
+    if child == 0:
+        torch.set_num_threads(1)
+
+        def dying(self, shard, weights, metadata):
+            write(self, shard, weights, metadata)
+            if shard == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        ShardedBuild.write = dying
+        build(tmp_path / "z.h5", **BUILDS[kind], workers=1)
+        os._exit(1)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    assert len(list((tmp_path / "z.h5.build").glob("shard-*"))) == 2
+    assert build(tmp_path / "z.h5", **BUILDS[kind]).path.read_bytes() == content
 
 
 def test_finished_zoos_are_returned_and_others_refused(zoo):
@@ -118,12 +160,84 @@ def test_another_seed_gives_other_networks(zoo, tmp_path):
 
 
 def test_shared_initialisation(tmp_path):
-    zoo = build(tmp_path / "z.h5", shared_initialisation=True, recipe=FitRecipe(steps=1, learning_rate=1e-6))
+    zoo = build(tmp_path / "z.h5", initialisation="shared", recipe=FitRecipe(steps=1, learning_rate=1e-6))
     assert len(set(zoo.metadata["seed"])) == 1
     assert np.ptp(zoo.matrix(), axis=0).max() < 1e-5
     assert zoo.provenance["initialisation"] == "shared"
     with pytest.raises(ZooError, match="views is 2"):
-        build(tmp_path / "y.h5", shared_initialisation=True, views=2)
+        build(tmp_path / "y.h5", initialisation="shared", views=2)
+
+
+def test_coloured_digits(tmp_path):
+    recipe = FitRecipe(steps=160, learning_rate=0.015)
+    zoo = build(tmp_path / "z.h5", source=Coloured(DigitsImages()), recipe=recipe)
+    images = Coloured(DigitsImages()).load()
+    for name in ("red", "green", "blue", "background_red"):
+        assert np.array_equal(zoo.metadata[name], images.columns[name][:30])
+    assert np.array_equal(zoo.metadata["label"], images.labels[:30])
+    rendered = render(zoo)
+    assert rendered.shape == (30, 8, 8, 3)
+    found = -10 * torch.log10(
+        (rendered - torch.from_numpy(images.pixels[:30] / 255)).square().mean((1, 2, 3))
+    )
+    recorded = torch.from_numpy(zoo.metadata["psnr"])
+    assert (found >= recorded - 1e-3).all()
+    assert recorded.median() > 24
+
+
+@pytest.mark.parametrize(("source", "offset"), [(SdfShapes, 0.0), (OccupancyShapes, 0.5)])
+def test_shapes_are_rendered_as_they_were_judged(tmp_path, source, offset):
+    source = source(count=7, points=2048, batches=2, held_out=2000, resolution=16)
+    zoo = build(
+        tmp_path / "z.h5",
+        source=source,
+        architecture=SirenConfig(hidden=(16, 16), w0=10.0, output_offset=offset),
+        recipe=FitRecipe(steps=200, learning_rate=0.015),
+        limit=None,
+    )
+    columns = zoo.metadata
+    assert set(columns) == {
+        *("shape", "label", "view", "seed", "steps"),
+        *("iou", "surface_accuracy", "uniform_error", "surface_error"),
+    }
+    assert columns["label"].tolist() == list(range(7))
+    assert zoo.provenance["label_names"][3] == "cylinder"
+    rendered, points = render(zoo), zoo.forward.points()
+    assert rendered.shape == (7, 16, 16, 16)
+    wanted = source.values(source.load().distances(range(7), points[None])).view_as(rendered)
+    inside, said = source.inside(wanted), source.inside(rendered)
+    iou = (inside & said).sum((1, 2, 3)) / (inside | said).sum((1, 2, 3))
+    np.testing.assert_allclose(iou, columns["iou"], atol=0.2)
+    assert np.median(columns["iou"]) > 0.6
+    assert (columns["surface_accuracy"] > 0.75).all()
+    if offset == 0:
+        assert (columns["uniform_error"] < 0.05).all()
+        assert rendered.min() < 0, "distances were clipped"
+
+
+def test_learned_initial_weights_need_fewer_steps(tmp_path):
+    recipe = FitRecipe(steps=5, learning_rate=0.03)
+    found = {}
+    for kind, meta in (("shared", None), ("meta", MetaRecipe(rounds=40))):
+        zoo = build(tmp_path / f"{kind}.h5", initialisation=kind, meta=meta, recipe=recipe, limit=150)
+        found[kind] = np.median(zoo.metadata["psnr"][zoo.split("test")])
+    assert found["meta"] > found["shared"] + 2
+    assert zoo.provenance["initialisation"] == "meta"
+    assert zoo.provenance["meta"]["algorithm"] == "Reptile"
+    assert zoo.provenance["meta"]["signals"] == 105
+
+
+def test_initial_weights_are_learned_from_training_images_alone(tmp_path):
+    images = DigitsImages().load()
+    recipe = {"initialisation": "meta", "meta": MetaRecipe(rounds=3), "recipe": FitRecipe(steps=2)}
+    kept = None
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", images.pixels[:30])
+        zoo = build(tmp_path / f"{name}.h5", source=ArrayImages(tmp_path / f"{name}.npy"), **recipe)
+        if kept is None:
+            kept = zoo.matrix(zoo.split("train"))
+            images.pixels[zoo.split("test")] = 0
+    assert np.array_equal(kept, zoo.matrix(zoo.split("train")))
 
 
 def test_colour_fourier_networks_in_half_precision(tmp_path):
@@ -154,6 +268,10 @@ def test_colour_fourier_networks_in_half_precision(tmp_path):
         ({"splits": {"train": 0.5}}, "sum to 1"),
         ({"splits": {"a/b": 1.0}}, "cannot name a split"),
         ({"seed": -1}, "seed"),
+        ({"initialisation": "learned"}, "initialisation is 'learned'"),
+        ({"initialisation": "shared", "meta": MetaRecipe()}, "meta is given"),
+        ({"initialisation": "meta", "splits": {"all": 1.0}}, "split train"),
+        ({"initialisation": "meta", "views": 2}, "views is 2"),
         ({"dtype": "int8"}, "int8"),
     ],
 )
@@ -180,7 +298,7 @@ def test_progress_goes_to_stderr(tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "30/30" in captured.err
-    assert "dB" in captured.err
+    assert "psnr_offgrid" in captured.err
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

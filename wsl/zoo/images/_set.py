@@ -2,8 +2,8 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -21,15 +21,17 @@ class ImageSet:
             floats in [0, 1].
         labels: ``(n,)`` integers, or ``None``.
         label_names: text of each label, if there is one.
+        columns: further metadata of the images, ``(n,)`` each, which a zoo stores by these names.
 
     Raises:
         ZooError: another shape or type, no images, images under 2 x 2 pixels, values that are not finite or
-            outside [0, 1], or another number of labels than of images.
+            outside [0, 1], or another number of labels or of further metadata than of images.
     """
 
     pixels: np.ndarray
     labels: np.ndarray | None = None
     label_names: Sequence[str] = ()
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check_pixels(self.pixels)
@@ -40,6 +42,12 @@ class ImageSet:
                 f"The labels have shape {self.labels.shape} and type {self.labels.dtype}, "
                 f"expected one integer for each of the {len(self.pixels)} images."
             )
+        for name, values in self.columns.items():
+            if values.shape != (len(self.pixels),):
+                raise ZooError(
+                    f"The column {name} has shape {values.shape}, expected one value for each of the "
+                    f"{len(self.pixels)} images."
+                )
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -55,9 +63,9 @@ class ImageSet:
 
     @property
     def identity(self) -> str:
-        """Hash of shape, type, pixels and labels: equal for equal data, wherever it was read from."""
+        """Hash of shape, type, pixels and metadata: equal for equal data, wherever it was read from."""
         digest = hashlib.sha256()
-        for array in (self.pixels, self.labels):
+        for array in (self.pixels, self.labels, *self.columns.values()):
             if array is not None:
                 digest.update(f"{array.dtype.name} {array.shape};".encode())
                 digest.update(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes())
@@ -77,7 +85,8 @@ class ImageSet:
         if limit < 1:
             raise ZooError(f"limit is {limit}; it counts images and must be at least 1.")
         labels = None if self.labels is None else self.labels[:limit]
-        return ImageSet(self.pixels[:limit], labels, self.label_names)
+        columns = {name: values[:limit] for name, values in self.columns.items()}
+        return ImageSet(self.pixels[:limit], labels, self.label_names, columns)
 
 
 class ImageSource(ABC):

@@ -1,7 +1,8 @@
-"""Zoos of implicit neural representations: fitted to images, many networks at once."""
+"""Zoos of implicit neural representations: fitted to images or solids, many networks at once."""
 
 from wsl.zoo.inr._architecture import FourierConfig, InrArchitecture, SirenConfig
 from wsl.zoo.inr._build import build_inr_zoo
+from wsl.zoo.inr._meta import MetaRecipe
 from wsl.zoo.inr._recipe import FitRecipe
 from wsl.zoo.inr._render import render
 
@@ -9,6 +10,7 @@ __all__ = [
     "FitRecipe",
     "FourierConfig",
     "InrArchitecture",
+    "MetaRecipe",
     "SirenConfig",
     "build_inr_zoo",
     "render",

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,30 +18,46 @@ from wsl.zoo.inr._stack import NetworkStack
 
 
 class InrArchitecture(ABC):
-    """One architecture of coordinate networks.
-
-    The signal in [0, 1] is ``output * output_scale + output_offset``.
-    """
+    """One architecture of coordinate networks. The signal is ``output * output_scale + output_offset``."""
 
     output_offset: float
     output_scale: float
+    module: ClassVar[type[Siren] | type[FourierMLP]]
+
+    def forward_definition(
+        self, grid: tuple[int, ...], channels: int, *, clipped: bool = True
+    ) -> ForwardDefinition:
+        """How a zoo rebuilds these networks, and renders them on a grid."""
+        return ForwardDefinition(
+            f"wsl.models:{self.module.__name__}",
+            self.arguments(len(grid), channels),
+            grid,
+            self.output_offset,
+            self.output_scale,
+            channels,
+            clipped=clipped,
+        )
+
+    def outputs_of(self, signals: Tensor) -> Tensor:
+        """What networks must say to hold these signals."""
+        return (signals - self.output_offset) / self.output_scale
 
     @abstractmethod
-    def forward_definition(self, grid: tuple[int, int], channels: int) -> ForwardDefinition:
-        """How a zoo rebuilds these networks."""
+    def arguments(self, inputs: int, channels: int) -> dict[str, Any]:
+        """Of the module, for points of ``inputs`` coordinates and signals of ``channels``."""
 
     @abstractmethod
-    def stack(self, channels: int) -> NetworkStack:
+    def stack(self, inputs: int, channels: int) -> NetworkStack:
         """Computes with many of these networks at once."""
 
     @abstractmethod
-    def initial_rows(self, seeds: Sequence[int], channels: int) -> Tensor:
+    def initial_rows(self, seeds: Sequence[int], inputs: int, channels: int) -> Tensor:
         """Initial parameters ``(len(seeds), P)``; each row depends on its own seed alone."""
 
 
 @dataclass(frozen=True)
 class SirenConfig(InrArchitecture):
-    """SIREN of two coordinates, see :class:`wsl.models.Siren`.
+    """SIREN, see :class:`wsl.models.Siren`.
 
     Args:
         hidden: widths of the hidden layers.
@@ -62,6 +78,7 @@ class SirenConfig(InrArchitecture):
     initial_bias_scale: float = 0.0
     output_offset: float = 0.5
     output_scale: float = 1.0
+    module = Siren
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", _checked_widths(self.hidden))
@@ -72,18 +89,12 @@ class SirenConfig(InrArchitecture):
                 f"architecture.initial_bias_scale is {self.initial_bias_scale}, expected 0 or more."
             )
 
-    def forward_definition(self, grid: tuple[int, int], channels: int) -> ForwardDefinition:
-        arguments = self._arguments(channels)
-        return ForwardDefinition(
-            "wsl.models:Siren", arguments, grid, self.output_offset, self.output_scale, channels
-        )
+    def stack(self, inputs: int, channels: int) -> SirenStack:
+        return SirenStack(inputs, self.hidden, channels, self.w0, self._first_w0)
 
-    def stack(self, channels: int) -> SirenStack:
-        return SirenStack(self.hidden, channels, self.w0, self._first_w0)
-
-    def initial_rows(self, seeds: Sequence[int], channels: int) -> Tensor:
-        rows = _drawn_rows(Siren(**self._arguments(channels)), seeds)
-        tensors = self.stack(channels).tensors(rows)
+    def initial_rows(self, seeds: Sequence[int], inputs: int, channels: int) -> Tensor:
+        rows = _drawn_rows(Siren(**self.arguments(inputs, channels)), seeds)
+        tensors = self.stack(inputs, channels).tensors(rows)
         for weight in tensors[2::2]:
             weight.mul_(self.initial_scale)
         for bias in tensors[1::2]:
@@ -94,9 +105,9 @@ class SirenConfig(InrArchitecture):
     def _first_w0(self) -> float:
         return self.w0 if self.first_w0 is None else self.first_w0
 
-    def _arguments(self, channels: int) -> dict[str, Any]:
+    def arguments(self, inputs: int, channels: int) -> dict[str, Any]:
         return {
-            "in_features": 2,
+            "in_features": inputs,
             "hidden": list(self.hidden),
             "out_features": channels,
             "w0": self.w0,
@@ -106,7 +117,7 @@ class SirenConfig(InrArchitecture):
 
 @dataclass(frozen=True)
 class FourierConfig(InrArchitecture):
-    """ReLU network on Fourier features of two coordinates, see :class:`wsl.models.FourierMLP`.
+    """ReLU network on Fourier features, see :class:`wsl.models.FourierMLP`.
 
     Args:
         hidden: widths of the hidden layers.
@@ -123,27 +134,23 @@ class FourierConfig(InrArchitecture):
     frequency_seed: int = 0
     output_offset: float = 0.5
     output_scale: float = 1.0
+    module = FourierMLP
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", _checked_widths(self.hidden))
         for name in ("frequencies", "frequency_scale", "output_scale"):
             _check_positive(name, getattr(self, name))
 
-    def forward_definition(self, grid: tuple[int, int], channels: int) -> ForwardDefinition:
-        arguments = self._arguments(channels)
-        return ForwardDefinition(
-            "wsl.models:FourierMLP", arguments, grid, self.output_offset, self.output_scale, channels
-        )
+    def stack(self, inputs: int, channels: int) -> FourierStack:
+        frequencies = FourierMLP(**self.arguments(inputs, channels)).frequency_matrix
+        return FourierStack(frequencies, self.hidden, channels)
 
-    def stack(self, channels: int) -> FourierStack:
-        return FourierStack(FourierMLP(**self._arguments(channels)).frequency_matrix, self.hidden, channels)
+    def initial_rows(self, seeds: Sequence[int], inputs: int, channels: int) -> Tensor:
+        return _drawn_rows(FourierMLP(**self.arguments(inputs, channels)), seeds)
 
-    def initial_rows(self, seeds: Sequence[int], channels: int) -> Tensor:
-        return _drawn_rows(FourierMLP(**self._arguments(channels)), seeds)
-
-    def _arguments(self, channels: int) -> dict[str, Any]:
+    def arguments(self, inputs: int, channels: int) -> dict[str, Any]:
         return {
-            "in_features": 2,
+            "in_features": inputs,
             "hidden": list(self.hidden),
             "out_features": channels,
             "frequencies": self.frequencies,

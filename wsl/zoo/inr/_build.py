@@ -1,11 +1,13 @@
-"""Builds a zoo of INRs: one network, or several independent ones, for every image of a source."""
+"""Builds a zoo of INRs: one network, or several independent ones, for every signal of a source."""
 
+import hashlib
 import os
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from threading import Event
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,46 +20,93 @@ from wsl.zoo._build import ShardedBuild
 from wsl.zoo._errors import ZooError
 from wsl.zoo._layout import Architecture
 from wsl.zoo._shards import even_shards
-from wsl.zoo._splits import check_splits, split_by_model
+from wsl.zoo._splits import Split, check_splits, split_by_model
 from wsl.zoo._store import Zoo
 from wsl.zoo._workers import Made, write_pending
-from wsl.zoo.images import ImageSet, ImageSource
+from wsl.zoo.images import ImageSource
 from wsl.zoo.inr._architecture import InrArchitecture, SirenConfig
 from wsl.zoo.inr._fit import fit_networks
-from wsl.zoo.inr._points import phase_axes, phase_values, psnr
+from wsl.zoo.inr._meta import MetaRecipe, learn_initialisation
+from wsl.zoo.inr._points import Points
 from wsl.zoo.inr._progress import FitProgress
 from wsl.zoo.inr._recipe import FitRecipe
+from wsl.zoo.inr._signals import Signals, signals_of
+from wsl.zoo.inr._stack import NetworkStack
+from wsl.zoo.shapes import ShapeSource
 
 _SIREN, _RECIPE = SirenConfig(), FitRecipe()
 _SPLITS = {"train": 0.7, "val": 0.1, "test": 0.2}
 # Activations of one stack: large enough for full speed, small enough for the processor's cache. Part of the
 # result's rounding, so it is a constant.
 _STACK_VALUES = 2**20
+_INITIALISATIONS = ("independent", "shared", "meta")
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
     """Everything that decides what a row holds."""
 
-    images: ImageSet
+    signals: Signals
     architecture: InrArchitecture
     recipe: FitRecipe
     seed: int
-    shared_initialisation: bool
+    initialisation: str
+    meta: MetaRecipe | None
+    learned_from: np.ndarray | None
+    """Numbers of the signals that initial weights are learned from."""
+    learned: Tensor | None = None
+    """Learned initial weights ``(P,)``."""
 
-    def seed_of(self, image: int, view: int) -> int:
+    def seed_of(self, signal: int, view: int) -> int:
         """Seed of one network's initial weights, whatever else is built with it."""
-        words = [self.seed] if self.shared_initialisation else [self.seed, image, view]
+        words = [self.seed, signal, view] if self.initialisation == "independent" else [self.seed]
         return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> 1)
+
+    def ready(self) -> "_Plan":
+        """With learned initial weights, where there are any to learn."""
+        if self.meta is None or self.learned_from is None:
+            return self
+        learned = learn_initialisation(
+            self.signals, self.learned_from, self.architecture, self.recipe, self.meta, self.seed_of(0, 0)
+        )
+        return replace(self, learned=learned)
+
+    def initial_rows(self, seeds: np.ndarray) -> Tensor:
+        """``(len(seeds), P)``, of a plan that is ready."""
+        if self.learned is not None:
+            return self.learned.repeat(len(seeds), 1)
+        inputs, channels = len(self.signals.grid), self.signals.channels
+        return self.architecture.initial_rows(seeds.tolist(), inputs, channels)
+
+    def provenance(self, views: int) -> dict[str, Any]:
+        """What identifies the build."""
+        learned = {}
+        if self.meta is not None and self.learned_from is not None:
+            numbers = hashlib.sha256(self.learned_from.astype("<i8").tobytes()).hexdigest()[:32]
+            found = {"signals": len(self.learned_from), "identity": numbers}
+            learned = {"meta": {"algorithm": "Reptile", **asdict(self.meta), **found}}
+        return {
+            "builder": "wsl.zoo.inr.build_inr_zoo",
+            "version": wsl.__version__,
+            "source": self.signals.origin,
+            "label_names": self.signals.label_names,
+            "architecture": {"class": type(self.architecture).__name__, **vars(self.architecture)},
+            "recipe": asdict(self.recipe),
+            "views": views,
+            "initialisation": self.initialisation,
+            **learned,
+            "seed": self.seed,
+        }
 
 
 def build_inr_zoo(
     out: str | os.PathLike[str],
-    source: ImageSource,
+    source: ImageSource | ShapeSource,
     architecture: InrArchitecture = _SIREN,
     recipe: FitRecipe = _RECIPE,
     views: int = 1,
-    shared_initialisation: bool = False,
+    initialisation: Literal["independent", "shared", "meta"] = "independent",
+    meta: MetaRecipe | None = None,
     splits: Mapping[str, float] | None = None,
     limit: int | None = None,
     seed: int = 0,
@@ -66,24 +115,29 @@ def build_inr_zoo(
     workers: int | None = None,
     progress: bool = True,
 ) -> Zoo:
-    """Fit INRs to images and store them; an interrupted build goes on where it stopped when called again.
+    """Fit INRs to images or solids and store them; called again, an interrupted build goes on.
 
-    Row ``view * images + image``. Columns: ``image``, ``view``, ``label`` (if the source has labels),
-    ``seed`` (of the initial weights), ``steps``, ``psnr`` (dB, on the pixels) and ``psnr_offgrid`` (half a
-    pixel between them, against bilinear interpolation). The result does not depend on ``workers`` or on
-    interruptions.
+    Row ``view * signals + signal``. Columns: ``image`` or ``shape`` (its number), ``view``, ``label`` (if the
+    source has labels), further metadata of the source, ``seed`` (of the initial weights), ``steps``, and the
+    quality: of images ``psnr`` (dB, on the pixels) and ``psnr_offgrid`` (half a pixel between them, against
+    bilinear interpolation), of solids ``iou``, ``surface_accuracy``, ``uniform_error`` and ``surface_error``
+    at points that the fit did not see. The result does not depend on ``workers`` or on interruptions.
 
     Args:
         out: the zoo file to make; never overwritten.
-        source: the images.
+        source: the images or solids.
         architecture: of the networks; :class:`SirenConfig` by default.
         recipe: how they are fitted.
-        views: networks for each image, which differ in their initial weights.
-        shared_initialisation: start all networks from the same weights. Tasks on such zoos are far easier,
-            and networks of other initial weights are foreign to them. Needs ``views`` 1.
-        splits: share of the images for each split; the views of an image stay together. By default 70 %
+        views: networks for each signal, which differ in their initial weights.
+        initialisation: initial weights drawn for each network (``independent``), drawn once for all
+            (``shared``), or learned from the signals of the split ``train``, so that few steps fit (``meta``;
+            arXiv:2012.02189). The latter two need ``views`` 1. Tasks on such zoos are far easier, and
+            networks of other initial weights are foreign to them.
+        meta: how initial weights are learned; only with ``initialisation`` ``meta``, and by default
+            :class:`MetaRecipe`.
+        splits: share of the signals for each split; the views of a signal stay together. By default 70 %
             train, 10 % val and 20 % test.
-        limit: use the first images only.
+        limit: use the first signals only.
         seed: of initial weights and splits.
         shard_rows: networks in a shard, which is what an interruption loses at most for each worker.
         dtype: stored type, ``float32`` or ``float16``.
@@ -91,29 +145,30 @@ def build_inr_zoo(
         progress: show a progress bar on stderr.
 
     Raises:
-        ZooError: unusable images, arguments or ``out``; nothing is written then.
+        ZooError: an unusable source, arguments or ``out``; nothing is written then.
     """
-    if views < 1 or (shared_initialisation and views > 1):
-        raise ZooError(
-            f"views is {views} with shared_initialisation {shared_initialisation}; expected at least 1, and "
-            "just 1 for shared initial weights, from which all views would come out the same."
-        )
+    signals = signals_of(source, limit)
     if seed < 0:
         raise ZooError(f"seed is {seed}, expected 0 or more.")
-    images = source.load().first(limit)
-    plan = _Plan(images, architecture, recipe, seed, shared_initialisation)
-    groups = np.tile(np.arange(len(images)), views)
-    parts = split_by_model(groups, dict(_SPLITS if splits is None else splits), seed, column="image")
-    check_splits(parts, {"image": groups}, len(groups))
-    forward = architecture.forward_definition(images.grid, images.channels)
-    spec = trace(forward.build(), coordinate_grid(images.grid))
+    _check_initialisation(initialisation, meta, views)
+    groups = np.tile(np.arange(signals.count), views)
+    parts = split_by_model(groups, dict(_SPLITS if splits is None else splits), seed, column=signals.noun)
+    check_splits(parts, {signals.noun: groups}, len(groups))
+    learned_from = None
+    if initialisation == "meta":
+        meta, learned_from = meta or MetaRecipe(), _training_signals(parts)
+    plan = _Plan(signals, architecture, recipe, seed, initialisation, meta, learned_from)
+    forward = architecture.forward_definition(signals.grid, signals.channels, clipped=signals.clipped)
+    spec = trace(forward.build(), coordinate_grid((2,) * len(signals.grid)))
     with ShardedBuild(
         out,
         architectures=[Architecture(forward.factory.partition(":")[2], spec, forward)],
         shards=even_shards(len(groups), shard_rows),
-        provenance=_provenance(plan, source, views),
+        provenance=plan.provenance(views),
         dtype=dtype,
     ) as build:
+        if build.pending:
+            plan = plan.ready()
         missing = sum(len(build.rows_of(shard)) for shard in build.pending)
         with FitProgress(len(groups), len(groups) - missing, shown=progress) as bar:
 
@@ -124,51 +179,64 @@ def build_inr_zoo(
         return build.pack(parts)
 
 
+def _check_initialisation(initialisation: str, meta: MetaRecipe | None, views: int) -> None:
+    if initialisation not in _INITIALISATIONS:
+        raise ZooError(
+            f"initialisation is {initialisation!r}, expected one of {', '.join(_INITIALISATIONS)}."
+        )
+    if views < 1 or (initialisation != "independent" and views > 1):
+        raise ZooError(
+            f"views is {views} with {initialisation} initialisation; expected at least 1, and just 1 unless "
+            "it is independent: from the same initial weights all views would come out the same."
+        )
+    if meta is not None and initialisation != "meta":
+        raise ZooError(
+            f"meta is given, but initialisation is {initialisation}. Leave meta out, or set that to meta."
+        )
+
+
+def _training_signals(parts: Mapping[str, Split]) -> np.ndarray:
+    if "train" not in parts:
+        raise ZooError(
+            f"Initial weights are learned from the split train, but the splits are {', '.join(parts)}. "
+            "Name one of them train, or choose another initialisation."
+        )
+    return parts["train"].indices
+
+
 def _fit_rows(
     plan: _Plan, names: list[str], rows: range, bar: FitProgress, stop: Event
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Weights, by ``names``, and metadata of some rows, fitted in stacks of a fixed size."""
-    images, channels = plan.images, plan.images.channels
-    scale = plan.architecture.output_scale
-    stack = plan.architecture.stack(channels)
-    size = max(1, _STACK_VALUES // (max(stack.widths) * images.grid[0] * images.grid[1]))
+    signals, architecture = plan.signals, plan.architecture
+    stack = architecture.stack(len(signals.grid), signals.channels)
+    size = max(1, _STACK_VALUES // (max(stack.widths) * signals.step_points))
     fitted: list[Tensor] = []
     columns: dict[str, list[np.ndarray]] = {}
     for start in range(0, len(rows), size):
         if stop.is_set():
             raise CancelledError
-        numbers = np.array(rows[start : start + size])
-        view, image = np.divmod(numbers, len(images))
-        seeds = np.array([plan.seed_of(int(i), int(v)) for i, v in zip(image, view, strict=True)])
-        wanted = (images.signals(image) - plan.architecture.output_offset) / scale
-        initial = plan.architecture.initial_rows(seeds.tolist(), channels)
-        fit = fit_networks(stack, initial, wanted, plan.recipe, output_scale=scale)
-        quality = {}
-        for column, phase in (("psnr", (0, 0)), ("psnr_offgrid", (1, 1))):
-            outputs = stack.outputs(fit.rows, phase_axes(images.grid, phase))
-            errors = (outputs - phase_values(wanted, phase)).square().mean((1, 2))
-            quality[column] = psnr(errors * scale**2).numpy()
-        found = {"image": image, "view": view, "seed": seeds, "steps": fit.steps.numpy(), **quality}
-        if images.labels is not None:
-            found["label"] = images.labels[image]
+        view, number = np.divmod(np.array(rows[start : start + size]), signals.count)
+        seeds = np.array([plan.seed_of(int(i), int(v)) for i, v in zip(number, view, strict=True)])
+        targets = signals.targets(number, between=plan.recipe.half_pixel_phases).map(architecture.outputs_of)
+        initial, scale = plan.initial_rows(seeds), architecture.output_scale
+        fit = fit_networks(stack, initial, targets, plan.recipe, output_scale=scale)
+        quality = signals.quality(number, partial(_run, architecture, stack, fit.rows))
+        found = {
+            **signals.columns(number),
+            "view": view,
+            "seed": seeds,
+            "steps": fit.steps.numpy(),
+            **quality,
+        }
         for column, values in found.items():
             columns.setdefault(column, []).append(values)
         fitted.append(fit.rows)
-        bar.advance(quality["psnr"], quality["psnr_offgrid"])
+        bar.advance(quality)
     weights = dict(zip(names, stack.tensors(torch.cat(fitted)), strict=True))
     return weights, {column: np.concatenate(values) for column, values in columns.items()}
 
 
-def _provenance(plan: _Plan, source: ImageSource, views: int) -> dict[str, Any]:
-    images = plan.images
-    return {
-        "builder": "wsl.zoo.inr.build_inr_zoo",
-        "version": wsl.__version__,
-        "source": {"class": type(source).__name__, "images": len(images), "identity": images.identity},
-        "label_names": list(images.label_names),
-        "architecture": {"class": type(plan.architecture).__name__, **vars(plan.architecture)},
-        "recipe": asdict(plan.recipe),
-        "views": views,
-        "initialisation": "shared" if plan.shared_initialisation else "independent",
-        "seed": plan.seed,
-    }
+def _run(architecture: InrArchitecture, stack: NetworkStack, rows: Tensor, points: Points) -> Tensor:
+    """Signals of networks at points: ``(M, C, points)``."""
+    return stack.outputs(rows, points) * architecture.output_scale + architecture.output_offset

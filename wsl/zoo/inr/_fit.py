@@ -1,4 +1,4 @@
-"""Fits a stack of networks to images, each until its target or the last step."""
+"""Fits a stack of networks to their signals, each until its target or the last step."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from wsl.zoo.inr._points import PHASES, phase_axes, phase_values, psnr
+from wsl.zoo.inr._points import Targets, psnr
 from wsl.zoo.inr._recipe import FitRecipe
 from wsl.zoo.inr._stack import NetworkStack
 
@@ -27,32 +27,31 @@ class Fit:
 
 
 def fit_networks(
-    stack: NetworkStack, initial: Tensor, images: Tensor, recipe: FitRecipe, *, output_scale: float = 1.0
+    stack: NetworkStack, initial: Tensor, targets: Targets, recipe: FitRecipe, *, output_scale: float = 1.0
 ) -> Fit:
-    """Fit network ``i`` to image ``i``. A network's result does not depend on the others, up to rounding.
+    """Fit each network to its targets, a batch a step. A network's result does not depend on the others, up
+    to rounding.
 
     Args:
         initial: ``(M, P)`` initial parameters, left as they are.
-        images: ``(M, C, H, W)`` what the networks should output: ``(signal - output_offset) / output_scale``.
-        output_scale: turns output errors into signal errors for ``recipe.target_psnr``.
+        targets: what the networks should output: ``(signal - output_offset) / output_scale``.
+        output_scale: turns output errors into signal errors for ``recipe.target_psnr``, which counts on the
+            first batch.
 
     Source of the optimiser: Kingma and Ba 2015 (arXiv:1412.6980), with a cosine schedule.
     """
-    phases = PHASES if recipe.half_pixel_phases else PHASES[:1]
-    axes = [phase_axes(images.shape[-2:], phase, initial.dtype) for phase in phases]
-    targets = [phase_values(images, phase) for phase in phases]
     adam = _Adam(initial.clone(), recipe)
     active = torch.arange(len(initial))
     rows, steps = torch.empty_like(initial), torch.full((len(initial),), recipe.steps)
     for step in range(recipe.steps):
-        phase = step % len(phases)
-        errors, gradient = stack.gradient(adam.rows, axes[phase], targets[phase])
-        if phase == 0 and recipe.target_psnr is not None:
+        batch = step % len(targets)
+        errors, gradient = stack.gradient(adam.rows, targets.points[batch], targets.values[batch])
+        if batch == 0 and recipe.target_psnr is not None:
             reached = psnr(errors * output_scale**2) >= recipe.target_psnr
             if reached.any():
                 rows[active[reached]], steps[active[reached]] = adam.rows[reached], step
                 active, gradient = active[~reached], gradient[~reached]
-                targets = [target[~reached] for target in targets]
+                targets = targets.keep(~reached)
                 adam.keep(~reached)
                 if len(active) == 0:
                     break

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from wsl.models import fourier_features
-from wsl.zoo.inr._points import Axes
+from wsl.zoo.inr._points import Points
 from wsl.zoo.inr._stack import NetworkStack
 
 
 class FourierStack(NetworkStack):
-    """M :class:`wsl.models.FourierMLP`; the Fourier features are computed once for all of them.
+    """M :class:`wsl.models.FourierMLP`; Fourier features of shared points are computed once for all.
 
     Args:
-        frequencies: the constant ``frequency_matrix`` of the networks, ``(f, 2)``.
+        frequencies: the constant ``frequency_matrix`` of the networks, ``(f, d)``.
         hidden: widths of the hidden layers.
         channels: output channels.
     """
@@ -23,16 +23,17 @@ class FourierStack(NetworkStack):
         super().__init__((2 * len(frequencies), *hidden, channels))
         self._frequencies = frequencies
 
-    def outputs(self, rows: Tensor, axes: Axes) -> Tensor:
+    def outputs(self, rows: Tensor, points: Points) -> Tensor:
         tensors = self.tensors(rows)
-        x = fourier_features(axes.points(), self._frequencies.to(rows.dtype)).T.expand(len(rows), -1, -1)
+        features = fourier_features(points.coordinates(), self._frequencies.to(rows.dtype))
+        x = features.mT.expand(len(rows), -1, -1)
         for weight, bias in zip(tensors[0:-2:2], tensors[1:-2:2], strict=True):
             x = torch.baddbmm(bias[..., None], weight, x).relu()
         return torch.baddbmm(tensors[-1][..., None], tensors[-2], x)
 
-    def gradient(self, rows: Tensor, axes: Axes, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(self, rows: Tensor, points: Points, targets: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             leaf = rows.detach().requires_grad_()
-            errors = (self.outputs(leaf, axes) - targets).square().mean((1, 2))
+            errors = (self.outputs(leaf, points) - targets).square().mean((1, 2))
             (gradient,) = torch.autograd.grad(errors.sum(), leaf)
         return errors.detach(), gradient

@@ -1,6 +1,7 @@
 """The progress bar of a build."""
 
 import sys
+from collections.abc import Mapping
 from threading import Lock
 from types import TracebackType
 
@@ -10,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class FitProgress:
-    """A bar on stderr with fits a second and the mean PSNR so far; safe to advance from threads.
+    """A bar on stderr with fits a second and the mean quality so far; safe to advance from threads.
 
     Args:
         total: networks of the zoo.
@@ -32,7 +33,7 @@ class FitProgress:
         self._task = self._progress.add_task("fit", total=total, completed=stored, rate="", quality="")
         self._stored = stored
         self._lock = Lock()
-        self._sums = np.zeros(3)  # networks, PSNR, PSNR between the pixels
+        self._sums: dict[str, tuple[int, float]] = {}  # networks, and the sum over them
 
     def __enter__(self) -> "FitProgress":
         self._progress.start()
@@ -43,15 +44,19 @@ class FitProgress:
     ) -> None:
         self._progress.stop()
 
-    def advance(self, psnr: np.ndarray, psnr_offgrid: np.ndarray) -> None:
-        """Count fitted networks by their PSNR values, ``(n,)``."""
+    def advance(self, quality: Mapping[str, np.ndarray]) -> None:
+        """Count fitted networks by what is measured of them, ``(n,)`` each."""
         with self._lock:
-            self._sums += (len(psnr), psnr.sum(), psnr_offgrid.sum())
-            fitted, on, off = self._sums
+            for name, values in quality.items():
+                count, total = self._sums.get(name, (0, 0.0))
+                self._sums[name] = (count + len(values), total + float(values.sum()))
+            fitted = max(count for count, _ in self._sums.values())
             seconds = self._progress.tasks[0].elapsed or 0
             self._progress.update(
                 self._task,
-                completed=self._stored + int(fitted),
+                completed=self._stored + fitted,
                 rate=f"{fitted / seconds:.0f} fits/s" if seconds else "",
-                quality=f"{on / fitted:.1f} dB ({off / fitted:.1f} off grid)",
+                quality=", ".join(
+                    f"{name} {total / count:.4g}" for name, (count, total) in self._sums.items()
+                ),
             )

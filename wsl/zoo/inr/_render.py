@@ -1,4 +1,6 @@
-"""The images that a zoo's INRs hold."""
+"""The signals that a zoo's INRs hold, on a grid."""
+
+import math
 
 import numpy as np
 import torch
@@ -11,23 +13,26 @@ from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._map import Rows, select
 from wsl.zoo._store import Zoo
 
+_POINTS = 2**18
 
-def render(zoo: Zoo | ZooArchitecture, rows: Rows = None, *, batch: int = 256) -> Tensor:
-    """Run INRs on their pixel grid, whatever their architectures.
+
+def render(zoo: Zoo | ZooArchitecture, rows: Rows = None, *, batch: int | None = None) -> Tensor:
+    """Run INRs on their grid, whatever their architectures.
 
     Args:
         zoo: an INR zoo, or one architecture of it; forward definitions say how the networks run.
         rows: row numbers, a boolean mask, a slice, or None for all.
-        batch: networks that run at once.
+        batch: networks that run at once; by default as many as have 2^18 points together.
 
     Returns:
-        ``(n, H, W)``, or ``(n, H, W, C)`` for several channels; clipped to [0, 1].
+        ``(n, *grid)``, or ``(n, *grid, C)`` for several channels: images ``(n, H, W)`` clipped to [0, 1], or
+        the values of a solid on a grid ``(n, D, H, W)``.
 
     Raises:
-        ZooError: there is no grid, so the networks are no INRs; architectures have images of several shapes;
+        ZooError: there is no grid, so the networks are no INRs; architectures have grids of several shapes;
             or a row that does not exist.
     """
-    if batch < 1:
+    if batch is not None and batch < 1:
         raise ZooError(f"batch is {batch}, expected at least 1.")
     if isinstance(zoo, ZooArchitecture):
         chosen, views = np.arange(len(zoo))[select(rows, len(zoo))], [zoo]
@@ -35,33 +40,36 @@ def render(zoo: Zoo | ZooArchitecture, rows: Rows = None, *, batch: int = 256) -
     else:
         parts = zoo.locate(rows)
         views = [part.architecture for part in parts] or list(zoo.architectures.values())
-    shapes = {view.name: _image_shape(view.forward) for view in views}
+    shapes = {view.name: _grid_shape(view.forward) for view in views}
     if len(set(shapes.values())) > 1:
         raise ZooError(
-            f"These networks hold images of several shapes: {shapes}. Render one architecture at a time: "
+            f"These networks have grids of several shapes: {shapes}. Render one architecture at a time: "
             "zoo.architectures[name]."
         )
-    images = torch.empty(sum(len(part.rows) for part in parts), *shapes[views[0].name])
+    signals = torch.empty(sum(len(part.rows) for part in parts), *shapes[views[0].name])
     for part in parts:
-        for start in range(0, len(part.rows), batch):
-            some = slice(start, start + batch)
-            images[part.positions[some]] = _images(part.architecture, part.rows[some])
-    return images
+        size = batch or max(1, _POINTS // math.prod(part.architecture.forward.grid or (1,)))
+        for start in range(0, len(part.rows), size):
+            some = slice(start, start + size)
+            signals[part.positions[some]] = _signals(part.architecture, part.rows[some])
+    return signals
 
 
-def _image_shape(forward: ForwardDefinition) -> tuple[int, ...]:
+def _grid_shape(forward: ForwardDefinition) -> tuple[int, ...]:
     if forward.grid is None:
         raise ZooError("This zoo has no coordinate grid: its networks are no INRs and cannot be rendered.")
     return (*forward.grid, forward.channels) if forward.channels > 1 else forward.grid
 
 
 @torch.no_grad()
-def _images(view: ZooArchitecture, rows: np.ndarray) -> Tensor:
+def _signals(view: ZooArchitecture, rows: np.ndarray) -> Tensor:
     module, points = view.forward.build(), view.forward.points()
 
     def run(weights: dict[str, Tensor]) -> Tensor:
         output: Tensor = functional_call(module, weights, (points,))
         return output
 
-    signals = view.forward.signal(torch.func.vmap(run)(view.weights(rows))).clamp(0, 1)
-    return signals.reshape(len(rows), *_image_shape(view.forward))
+    signals = view.forward.signal(torch.func.vmap(run)(view.weights(rows)))
+    if view.forward.clipped:
+        signals = signals.clamp(0, 1)
+    return signals.reshape(len(rows), *_grid_shape(view.forward))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from wsl.zoo.inr._points import Axes
+from wsl.zoo.inr._points import Points
 
 
 class NetworkStack(ABC):
@@ -34,11 +34,11 @@ class NetworkStack(ABC):
         return views
 
     @abstractmethod
-    def outputs(self, rows: Tensor, axes: Axes) -> Tensor:
-        """Outputs on a grid: ``(M, C, points)``."""
+    def outputs(self, rows: Tensor, points: Points) -> Tensor:
+        """Outputs at points: ``(M, C, points)``."""
 
     @abstractmethod
-    def gradient(self, rows: Tensor, axes: Axes, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def gradient(self, rows: Tensor, points: Points, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Mean squared error of each network and its gradient.
 
         Args:
