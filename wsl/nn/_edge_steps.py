@@ -88,15 +88,17 @@ def run_steps(
     return (outputs[0], outputs[1:]) if updates else (edges, outputs)
 
 
-def add_ends(connection: Connection, hidden: Tensor, terms: Sequence[Tensor]) -> Tensor:
+def add_ends(connection: Connection, hidden: Tensor, terms: Sequence[Tensor], bias: Tensor) -> Tensor:
     """Add what the target (first half of its term) and the source (second half) of each edge add, in place.
 
     Args:
         connection: the edges.
         hidden: ``(B, *sizes, C)``, changed.
         terms: for each terminal, ``(B, *terminal.shape, 2 C)``; over uses the mean is taken.
+        bias: ``(C,)``, which goes along with targets: there are fewer of them than edges.
     """
     uses = len(connection.uses)
     for terminal, term in zip(connection.terminals, terms, strict=True):
-        hidden.add_(term.chunk(2, -1)[not terminal.end.target], alpha=1 / uses)
+        target, source = term.chunk(2, -1)
+        hidden.add_(target + bias if terminal.end.target else source, alpha=1 / uses)
     return hidden

@@ -42,7 +42,7 @@ class EdgeUpdate(EdgeStep):
         self, connection: Connection, edges: Tensor, terms: Sequence[Tensor], tensors: Sequence[Tensor]
     ) -> list[Tensor]:
         weight, bias, weight_out, bias_out = tensors
-        hidden = add_ends(connection, linear(edges, weight, bias), terms)
+        hidden = add_ends(connection, linear(edges, weight), terms, bias)
         return [linear(silu(hidden), weight_out, bias_out)]
 
 

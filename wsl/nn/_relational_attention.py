@@ -49,7 +49,7 @@ class RelationalEdgeUpdate(EdgeStep):
         self, connection: Connection, edges: Tensor, terms: Sequence[Tensor], tensors: Sequence[Tensor]
     ) -> list[Tensor]:
         weight, bias, weight_out, bias_out, scale, shift = tensors[:6]
-        hidden = add_ends(connection, linear(edges, weight, bias), terms)
+        hidden = add_ends(connection, linear(edges, weight), terms, bias)
         new = edges + linear(gelu(hidden), weight_out, bias_out)
         new = layer_norm(new, new.shape[-1:], scale, shift)
         weight, bias, weight_out, bias_out, scale, shift = tensors[6:]
