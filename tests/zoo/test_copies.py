@@ -189,6 +189,20 @@ def test_other_splits(mixed: Zoo, tmp_path: Path) -> None:
         split_zoo(mixed, tmp_path / "x.h5", fractions, by="family")
 
 
+def test_groups_of_several_columns(mixed: Zoo, tmp_path: Path) -> None:
+    zoo = split_zoo(mixed, tmp_path / "z.h5", {"train": 0.5, "test": 0.5}, by=["label", "title"], seed=3)
+    owner = {row: name for name in zoo.splits for row in zoo.split(name).tolist()}
+    assert len(owner) == len(zoo)
+    groups: dict[object, set[str]] = {}
+    for row, group in enumerate(zip(zoo.metadata["label"], zoo.metadata["title"], strict=True)):
+        groups.setdefault(group, set()).add(owner[row])
+    assert {len(names) for names in groups.values()} == {1}
+    assert zoo.splits["train"].recipe["columns"] == ["label", "title"]
+    assert zoo.splits["train"].recipe["groups"] == len(groups) > 2
+    with pytest.raises(ZooError, match="No column was given to split by"):
+        split_zoo(mixed, tmp_path / "none.h5", {"train": 1.0}, by=[])
+
+
 def test_copies_pass_through_block_by_block(
     mixed: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

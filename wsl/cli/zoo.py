@@ -171,7 +171,11 @@ def _split_arguments(parser: ArgumentParser) -> None:
     _file_argument(parser)
     _out_argument(parser)
     parser.add_argument(
-        "--by", type=str, required=True, help="column whose equal values stay together: model, image, ..."
+        "--by",
+        type=list[str] | str,
+        required=True,
+        help="column whose equal values stay together, such as model or image; or several, [lr,width], whose "
+        "values together name a group",
     )
     parser.add_argument(
         "--fractions",

@@ -85,7 +85,7 @@ def split_zoo(
     out: str | os.PathLike[str],
     fractions: Mapping[str, float],
     *,
-    by: str,
+    by: str | Sequence[str],
     stratify: str | None = None,
     seed: int = 0,
 ) -> Zoo:
@@ -94,7 +94,8 @@ def split_zoo(
     Args:
         out: the zoo file to make; never overwritten. It appears whole or not at all.
         fractions: share of the groups for each split; they sum to 1.
-        by: the column that groups rows, such as ``model``, ``image`` or a group of seeds.
+        by: the column that groups rows, such as ``model`` or ``image``; or several, whose values together
+            name a group: all hyperparameters but the seed make a group of seeds.
         stratify: the column whose values each split holds in the same proportions.
 
     Raises:
@@ -102,15 +103,27 @@ def split_zoo(
     """
     metadata, tables = zoo.metadata, zoo.tables
     strata = None if stratify is None else metadata[stratify]
+    names = [by] if isinstance(by, str) else list(by)
+    splits = split_by_model(
+        _groups([metadata[name] for name in names]),
+        fractions,
+        seed,
+        column=names[0] if len(names) == 1 else None,
+        stratify=strata,
+        stratify_column=stratify,
+    )
+    if len(names) > 1:
+        splits = {
+            name: Split(each.indices, each.recipe | {"columns": names}, each.seed)
+            for name, each in splits.items()
+        }
     made = Tables(
         architectures=tables.architectures,
         numbers=tables.numbers,
         provenance=_provenance({"operation": "split"}, [zoo]),
         dtype=tables.dtype,
         columns=tables.columns,
-        splits=split_by_model(
-            metadata[by], fractions, seed, column=by, stratify=strata, stratify_column=stratify
-        ),
+        splits=splits,
         hashes=tables.hashes,
     )
     return _write(out, made, [[(view, np.arange(len(view)))] for view in zoo.architectures.values()])
@@ -161,6 +174,18 @@ def merge_zoos(
         hashes=np.concatenate([_hashes(zoo, dtype) for zoo in zoos]),
     )
     return _write(out, made, parts)
+
+
+def _groups(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """``(rows,)``: the column, or numbers of what stands together in several; raises ZooError for none."""
+    if not columns:
+        raise ZooError("No column was given to split by. Name at least one, such as model.")
+    groups = columns[0]
+    for column in columns[1:]:
+        _, more = np.unique(column, return_inverse=True)
+        _, numbers = np.unique(groups, return_inverse=True)
+        groups = numbers * (int(more.max()) + 1) + more
+    return groups
 
 
 def first_of_equals(zoo: Zoo, rows: np.ndarray) -> np.ndarray:
