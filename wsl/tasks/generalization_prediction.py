@@ -102,9 +102,9 @@ class GeneralizationPrediction(InvariantTask):
         self.log(f"{stage}/loss", loss, on_step=False, on_epoch=True, batch_size=len(targets), sync_dist=True)
         return loss
 
-    def on_train_epoch_end(self) -> None:
-        super().on_train_epoch_end()
-        self._log_scores("train")
+    def on_train_batch_end(self, outputs: Any, batch: WeightBatch | MixedBatch, batch_idx: int) -> None:
+        if self.trainer.is_last_batch:  # callbacks of the epoch's end come before this module's own hook
+            self._log_scores("train")
 
     def on_validation_epoch_end(self) -> None:
         self._log_scores("val")
@@ -124,7 +124,7 @@ class GeneralizationPrediction(InvariantTask):
         assert isinstance(scores, PredictionScores)
         found: dict[str, Any] = {f"{stage}/{name}": value for name, value in scores.compute().items()}
         scores.reset()
-        self.log_dict(found, sync_dist=False, rank_zero_only=False)
+        self.log_dict(found, on_step=False, on_epoch=True, batch_size=1)
 
 
 def ranking_loss(values: Tensor, targets: Tensor) -> Tensor:
