@@ -173,6 +173,7 @@ def test_workers_and_interruptions_do_not_change_the_file(zoo, tmp_path, monkeyp
     assert build(tmp_path / "z.h5").path.read_bytes() == zoo.path.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_killed_build_goes_on_to_the_same_file(tmp_path):
     options = ["--networks", "12", "--recipe.steps", "100", "--limit", "20000", "--length", "16"]
     options += ["--architecture", "CharRecurrents", "--architecture.cell", "rnn"]
