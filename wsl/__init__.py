@@ -11,7 +11,20 @@ from wsl.spec import Axis, Block, BlockRef, Note, Scaling, SpecError, TensorSpec
 from wsl.trace import TraceError, trace
 
 if TYPE_CHECKING:
-    from wsl import align, augment, data, encoders, graph, models, nn, symmetry, tasks, testing, zoo
+    from wsl import (
+        align,
+        augment,
+        data,
+        encoders,
+        graph,
+        landscape,
+        models,
+        nn,
+        symmetry,
+        tasks,
+        testing,
+        zoo,
+    )
     from wsl.zoo import Zoo, ZooError
 
 __version__ = "0.1.0"
@@ -35,6 +48,7 @@ __all__ = [
     "data",
     "encoders",
     "graph",
+    "landscape",
     "models",
     "nn",
     "symmetry",
@@ -46,7 +60,8 @@ __all__ = [
 ]
 
 _MODULES = (
-    "align", "augment", "data", "encoders", "graph", "models", "nn", "symmetry", "tasks", "testing", "zoo",
+    "align", "augment", "data", "encoders", "graph", "landscape", "models", "nn", "symmetry", "tasks",
+    "testing", "zoo",
 )  # fmt: skip
 
 
