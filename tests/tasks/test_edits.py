@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from wsl.tasks import TaskError
-from wsl.tasks.edits import Dilate, Erode, Rotate, Sharpen, StretchContrast, edit_from_plain, edit_to_plain
+from wsl.tasks.edits import Dilate, Edit, Erode, Rotate, Sharpen, StretchContrast
+from wsl.tasks.factories import value_from_plain, value_to_plain
 
 EDITS = [Dilate(), Erode(), StretchContrast(), Rotate(), Sharpen()]
 
@@ -26,7 +27,7 @@ def test_edits_keep_the_shape_and_act_on_each_image_and_channel(edit, shape):
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: type(edit).__name__)
 def test_edits_survive_a_checkpoint(edit):
-    assert edit_from_plain(edit_to_plain(edit)) == edit
+    assert value_from_plain(value_to_plain(edit), Edit) == edit
 
 
 def test_dilation_and_erosion_are_extremes_of_the_neighbourhood():

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from wsl.encoders import Encoder, FlatMLP, GraphMetanetwork
-from wsl.tasks import Recipe, TaskError, WarmupCosine, describe
+from wsl.tasks import Edit, Recipe, TaskError, WarmupCosine, describe
+from wsl.tasks.factories import value_to_plain
 
 
 def test_classes_and_partials_are_described_by_their_public_path():
@@ -55,6 +56,16 @@ def test_a_checkpoint_names_encoders_only(path, message):
 def test_no_recipe():
     with pytest.raises(TaskError, match="is no recipe"):
         Recipe.from_dict({"path": "wsl.encoders.FlatMLP"})
+
+
+class NoDataclass(Edit):
+    def __call__(self, images):
+        return images
+
+
+def test_values_that_a_checkpoint_could_not_hold():
+    with pytest.raises(TaskError, match="NoDataclass is no dataclass"):
+        value_to_plain(NoDataclass())
 
 
 def test_warmup_cosine_rises_and_falls():

@@ -1,13 +1,12 @@
 """Changes of images that an editor of INRs learns to make by changing the weights."""
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import ndimage
 
-from wsl.tasks.factories import Recipe, TaskError, import_path
+from wsl.tasks.factories import TaskError
 
 
 class Edit(ABC):
@@ -114,17 +113,6 @@ class Sharpen(Edit):
         widths[1:3] = [self.sigma] * 2
         blurred = ndimage.gaussian_filter(images, widths, mode="nearest")
         return np.clip(images + self.amount * (images - blurred), 0, 1)
-
-
-def edit_to_plain(edit: Edit) -> dict[str, Any]:
-    """Class path and arguments, for checkpoints."""
-    return {"class_path": import_path(type(edit)), "init_args": asdict(edit)}  # type: ignore[call-overload]
-
-
-def edit_from_plain(stored: dict[str, Any]) -> Edit:
-    """Inverse of :func:`edit_to_plain`; raises TaskError for anything else."""
-    made: Edit = Recipe.from_dict(stored).factory(Edit)()
-    return made
 
 
 def _check_size(edit: Edit, size: int) -> None:

@@ -3,7 +3,7 @@
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from functools import partial
 from typing import Any
 
@@ -123,3 +123,20 @@ def plain(name: str, value: Any) -> Any:
         f"{name} is a {type(value).__name__}, which a checkpoint does not hold; "
         "expected numbers, strings, lists, dicts or None."
     )
+
+
+def value_to_plain(value: Any) -> dict[str, Any]:
+    """Class path and arguments of a dataclass such as an edit or an augmentation, for checkpoints.
+
+    Raises:
+        TaskError: it is no dataclass, or a field is no plain value.
+    """
+    path = import_path(type(value))
+    if not is_dataclass(value) or isinstance(value, type):
+        raise TaskError(f"{path} is no dataclass, whose fields a checkpoint could hold.")
+    return {"class_path": path, "init_args": plain(path, asdict(value))}
+
+
+def value_from_plain(stored: Mapping[str, Any], base: type) -> Any:
+    """Inverse of :func:`value_to_plain` for subclasses of ``base``; raises TaskError for anything else."""
+    return Recipe.from_dict(stored).factory(base)()

@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional as F
 
 from wsl.data import BaseDataModule, WeightBatch
@@ -13,10 +12,11 @@ from wsl.encoders import Encoder, FlatMLP, GraphMetanetwork, ScaleGMN, ScaleGMNB
 from wsl.nn import EquivariantHead, FlatHead, ScaleEquivariantHead
 from wsl.spec import WeightSpec
 from wsl.tasks.base import NOT_BUILT, BaseTask, EncoderFactory, OptimizerFactory, ScheduleFactory
-from wsl.tasks.edits import Dilate, Edit, edit_from_plain, edit_to_plain
-from wsl.tasks.factories import TaskError
+from wsl.tasks.edits import Dilate, Edit
+from wsl.tasks.factories import TaskError, value_from_plain, value_to_plain
 from wsl.tasks.invariant import STAGES
 from wsl.tasks.probing import from_plain
+from wsl.tasks.rendering import Renderer
 from wsl.tasks.schedule import WarmupCosine
 
 _SHOWN = 8
@@ -44,7 +44,7 @@ class INREditing(BaseTask):
 
     metrics = tuple(f"{stage}/{name}" for stage in STAGES for name in ("loss", "copy_loss"))
     runs_networks = True
-    points: Tensor
+    render: Renderer
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class INREditing(BaseTask):
         scale: float = 0.01,
     ) -> None:
         super().__init__(encoder, optimizer, schedule, probes)
-        self.edit = edit_from_plain(dict(edit)) if isinstance(edit, Mapping) else edit or Dilate()
+        self.edit = value_from_plain(edit, Edit) if isinstance(edit, Mapping) else edit or Dilate()
         self.scale = scale
         self.remember(
             encoder=encoder,
             optimizer=optimizer,
             schedule=schedule,
             probes=probes,
-            edit=edit_to_plain(self.edit),
+            edit=value_to_plain(self.edit),
             scale=scale,
         )
         self.pictures: tuple[Tensor, ...] = ()
@@ -89,19 +89,6 @@ class INREditing(BaseTask):
             raise TaskError(NOT_BUILT.format(type(self).__name__))
         update: dict[str, Tensor] = self.head(self.encoder(weights))
         return {name: tensor + update[name] for name, tensor in weights.items()}
-
-    def render(self, weights: dict[str, Tensor]) -> Tensor:
-        """What networks ``(B, *shape)`` show at the pixels: ``(B, H, W)`` or ``(B, H, W, C)``, not cut."""
-        forward = self._definition
-        assert forward.grid is not None
-
-        def run(one: dict[str, Tensor]) -> Tensor:
-            output: Tensor = functional_call(self._module[0], one, (self.points,))
-            return output
-
-        signals = forward.signal(torch.func.vmap(run)(weights))
-        shape = (*forward.grid, forward.channels) if forward.channels > 1 else forward.grid
-        return signals.reshape(len(signals), *shape)
 
     def training_step(self, batch: WeightBatch, batch_idx: int) -> Tensor:
         return self._step(batch, "train")[0]
@@ -141,12 +128,11 @@ class INREditing(BaseTask):
 
     def _build(self, record: dict[str, Any]) -> None:
         super()._build(record)
-        ((_, self._definition),) = from_plain(record["forward"])
-        grid = self._definition.grid
+        ((_, definition),) = from_plain(record["forward"])
+        grid = definition.grid
         if grid is None or len(grid) != 2:
             raise TaskError(
                 f"{type(self).__name__} edits images, and the networks of the zoo show none: their "
                 f"coordinate grid is {grid}.\n  Give it a zoo of INRs of images."
             )
-        self._module = (self._definition.build().requires_grad_(False),)  # in a tuple: no part of the model
-        self.register_buffer("points", self._definition.points().to(self.device), persistent=False)
+        self.render = Renderer(definition).to(self.device)
