@@ -1,34 +1,21 @@
-"""Building INR zoos: columns, views, resuming, workers, rendering, configuration files."""
+"""Building INR zoos: columns, views, kinds of signals, rendering, configuration files."""
 
-import os
-import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
+from inr_zoos import build
 from jsonargparse import ArgumentParser
 
-from wsl.zoo import ShardedBuild, Zoo, ZooError, render
+from wsl.nn import ProbeFeatures
+from wsl.zoo import Zoo, ZooError, render
 from wsl.zoo.images import ArrayImages, Coloured, DigitsImages
 from wsl.zoo.inr import FitRecipe, FourierConfig, MetaRecipe, SirenConfig, build_inr_zoo
 from wsl.zoo.shapes import OccupancyShapes, SdfShapes
 
-SIREN = SirenConfig(hidden=(8, 8), w0=10.0)
-QUICK = FitRecipe(steps=40)
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "zoo").glob("*_inr.yaml"))
-
-
-def build(out, **changes):
-    arguments = {
-        "source": DigitsImages(),
-        "architecture": SIREN,
-        "recipe": QUICK,
-        "limit": 30,
-        "shard_rows": 8,
-    }
-    return build_inr_zoo(out, **{**arguments, "progress": False, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -73,73 +60,6 @@ def test_render_of_no_rows_and_of_all(zoo):
     assert render(zoo, []).shape == (0, 8, 8)
     assert render(zoo).shape == (60, 8, 8)
     torch.testing.assert_close(render(zoo)[5], render(zoo, [5])[0])
-
-
-# Each kind of build, in several shards and stacks.
-SHAPES = {"count": 14, "points": 512, "batches": 2, "held_out": 256, "resolution": 5}
-BUILDS = {
-    "views": {"views": 2},
-    "colour": {"source": Coloured(DigitsImages())},
-    "distances": {"source": SdfShapes(**SHAPES), "limit": None, "shard_rows": 3},
-    "occupancy": {"source": OccupancyShapes(**SHAPES), "views": 2, "limit": None},
-    "learned": {"initialisation": "meta", "meta": MetaRecipe(rounds=5, batch=4, steps=3)},
-}
-
-
-@pytest.fixture(scope="module", params=BUILDS, ids=str)
-def undisturbed(request, tmp_path_factory):
-    changes = BUILDS[request.param]
-    return changes, build(
-        tmp_path_factory.mktemp("undisturbed") / "z.h5", **changes, workers=2
-    ).path.read_bytes()
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_workers_do_not_change_the_file(undisturbed, tmp_path, workers):
-    changes, content = undisturbed
-    assert build(tmp_path / "z.h5", **changes, workers=workers).path.read_bytes() == content
-
-
-def test_interrupted_builds_resume_to_the_same_file(undisturbed, tmp_path, monkeypatch):
-    (changes, content), stored, write = undisturbed, [], ShardedBuild.write
-
-    def interrupted(self, shard, weights, metadata):
-        if len(stored) == 2:
-            raise KeyboardInterrupt
-        write(self, shard, weights, metadata)
-        stored.append(shard)
-
-    monkeypatch.setattr(ShardedBuild, "write", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        build(tmp_path / "z.h5", **changes)
-    assert not (tmp_path / "z.h5").exists()
-
-    def counted(self, shard, weights, metadata):
-        assert shard not in stored, "fitted twice"
-        write(self, shard, weights, metadata)
-
-    monkeypatch.setattr(ShardedBuild, "write", counted)
-    assert build(tmp_path / "z.h5", **changes).path.read_bytes() == content
-
-
-@pytest.mark.parametrize("kind", ["distances", "learned"])
-def test_killed_builds_resume_to_the_same_file(tmp_path, kind):
-    content = build(tmp_path / "undisturbed.h5", **BUILDS[kind]).path.read_bytes()
-    write, child = ShardedBuild.write, os.fork()
-    if child == 0:
-        torch.set_num_threads(1)
-
-        def dying(self, shard, weights, metadata):
-            write(self, shard, weights, metadata)
-            if shard == 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        ShardedBuild.write = dying
-        build(tmp_path / "z.h5", **BUILDS[kind], workers=1)
-        os._exit(1)
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    assert len(list((tmp_path / "z.h5.build").glob("shard-*"))) == 2
-    assert build(tmp_path / "z.h5", **BUILDS[kind]).path.read_bytes() == content
 
 
 def test_finished_zoos_are_returned_and_others_refused(zoo):
@@ -210,6 +130,9 @@ def test_shapes_are_rendered_as_they_were_judged(tmp_path, source, offset):
     np.testing.assert_allclose(iou, columns["iou"], atol=0.2)
     assert np.median(columns["iou"]) > 0.6
     assert (columns["surface_accuracy"] > 0.75).all()
+    probes = ProbeFeatures(zoo.forward.build(), zoo.spec, points, 5)
+    assert {name: tuple(x.shape) for name, x in probes(zoo.weights([0, 3])).items()}["h1"] == (2, 16, 5)
+    assert probes.learned_inputs()[0].shape == (5, 3)
     if offset == 0:
         assert (columns["uniform_error"] < 0.05).all()
         assert rendered.min() < 0, "distances were clipped"
@@ -313,7 +236,7 @@ def test_configuration_files_hold_the_builder_s_arguments(path):
 def test_digits_configuration_builds(tmp_path):
     parser = ArgumentParser()
     parser.add_function_arguments(build_inr_zoo, skip={"out"})
-    config = yaml.safe_load(next(path for path in CONFIGS if "digits" in path.name).read_text())
+    config = yaml.safe_load(next(path for path in CONFIGS if path.stem == "digits_inr").read_text())
     arguments = parser.instantiate(parser.parse_object({**config, "limit": 40, "views": 1}))
     zoo = build_inr_zoo(tmp_path / "z.h5", **{**arguments.as_dict(), "progress": False})
     assert isinstance(zoo, Zoo)
