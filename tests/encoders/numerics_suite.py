@@ -168,7 +168,8 @@ class NumericsSuite(Suite):
         encoder, weights = self.seeded(MLP), random_weights(MLP, 2, dtype=torch.float32)
         before = encoder(weights)
         encoder.compile(backend="eager")
-        assert largest_difference(encoder(weights), before) == 0
+        # Not to the last bit: where gradients are written by hand, compilers get plain operators.
+        assert largest_difference(encoder(weights), before) < 1e-5
 
     @EVERY_SPEC
     def test_other_devices(self, spec: WeightSpec) -> None:
