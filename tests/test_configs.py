@@ -1,6 +1,6 @@
 """Every configuration file parses against the code, composes with the others, and runs."""
 
-from itertools import product
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -38,13 +38,14 @@ def printed(capsys, *arguments):
 
 def test_every_file_is_known_to_these_tests():
     assert all((AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS))
+    assert len(TASKS) >= len(TRAINERS), "else not every trainer is composed with each encoder"
     assert {path.parent.name for path in CONFIGS.rglob("*.yaml")} <= KINDS
 
 
 @pytest.mark.parametrize("path", ENCODERS, ids=name)
 def test_encoders_compose_with_every_task_and_trainer(path, capsys):
     stated = yaml.safe_load(path.read_text())["model"]["init_args"]
-    for task, trainer in product(TASKS, TRAINERS):
+    for task, trainer in zip(TASKS, cycle(TRAINERS), strict=False):
         config = printed(capsys, "fit", *options(task, path, trainer))
         made = config["model"]["init_args"]
         assert made["encoder"]["class_path"] == stated["encoder"]["class_path"]

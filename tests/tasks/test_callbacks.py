@@ -36,6 +36,18 @@ def test_tables_are_ordered_by_row(tmp_path, embeddings):
         assert np.load(stored)[:, 0].tolist() == [2, 4, 7, 9]
 
 
+def test_embeddings_alone_come_with_their_rows(tmp_path):
+    table = PredictionTable(str(tmp_path))
+    table.on_predict_start(None, None)
+    found = part([7, 2])
+    del found["probabilities"]
+    table.on_predict_batch_end(None, None, found, None, 0)
+    table.on_predict_end(None, None)
+    assert (tmp_path / "embeddings.csv").read_text().split() == ["row,label", "2,0", "7,1"]
+    assert np.load(tmp_path / "embeddings.npy")[:, 0].tolist() == [2, 7]
+    assert not (tmp_path / "predictions.csv").exists()
+
+
 def test_nothing_predicted_writes_nothing(tmp_path):
     table = PredictionTable(str(tmp_path / "run"))
     table.on_predict_start(None, None)

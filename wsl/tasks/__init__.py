@@ -1,6 +1,7 @@
 """Lightning modules: one task on weights a file."""
 
 from wsl.tasks.base import BaseTask
+from wsl.tasks.contrastive import ContrastiveEmbedding
 from wsl.tasks.edits import Dilate, Edit, Erode, Rotate, Sharpen, StretchContrast
 from wsl.tasks.factories import Recipe, TaskError, describe
 from wsl.tasks.generalization_prediction import GeneralizationPrediction
@@ -11,6 +12,7 @@ from wsl.tasks.schedule import WarmupCosine
 
 __all__ = [
     "BaseTask",
+    "ContrastiveEmbedding",
     "Dilate",
     "Edit",
     "Erode",

@@ -3,7 +3,7 @@
 import csv
 import io
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ class EpochLog(pl.Callback):
 class PredictionTable(pl.Callback):
     """Writes what a task predicts: ``predictions.csv`` and, where the task gives them, ``embeddings.npy``.
 
-    Tasks that give no labels make images: these are written to ``images.npz``, ordered by row.
+    Tasks that predict nothing else get ``embeddings.csv`` with the columns ``row`` and ``label``. Tasks that
+    give no labels make images: these are written to ``images.npz``, ordered by row.
 
     Columns: ``row``, ``label``, ``prediction`` and, where classes are predicted, a probability for each,
     ordered by row.
@@ -70,9 +71,10 @@ class PredictionTable(pl.Callback):
             return
         if "embeddings" in table:
             np.save(self.folder / "embeddings.npy", table["embeddings"].astype(np.float32))
-        # last, and at once: who finds it finds everything
-        write_text(self.folder / "predictions.csv", _csv(table))
-        logger.info("wrote %s", self.folder / "predictions.csv")
+        predicts = "predictions" in table or "probabilities" in table
+        path = self.folder / ("predictions.csv" if predicts else "embeddings.csv")
+        write_text(path, _csv(table))  # last, and at once: who finds it finds everything
+        logger.info("wrote %s", path)
 
 
 class PictureLog(pl.Callback):
@@ -114,14 +116,15 @@ def picture_grid(rows: Sequence[np.ndarray], zoom: int = 3) -> np.ndarray:
 
 
 def _csv(table: dict[str, np.ndarray]) -> str:
-    """``row``, ``label`` and ``prediction``, of classes with a probability for each."""
+    """``row``, ``label`` and what is predicted: ``prediction``, of classes with a probability for each."""
+    columns: dict[str, Iterable[Any]] = {"row": table["rows"], "label": table["labels"]}
+    if (chances := table.get("probabilities")) is not None:
+        columns["prediction"] = chances.argmax(1)
+        columns |= {f"p{i}": [f"{share:.6g}" for share in shares] for i, shares in enumerate(chances.T)}
+    elif "predictions" in table:
+        columns["prediction"] = table["predictions"]
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    chances = table.get("probabilities", np.empty((len(table["rows"]), 0)))
-    predictions = chances.argmax(1) if "probabilities" in table else table["predictions"]
-    writer.writerow(["row", "label", "prediction", *(f"p{i}" for i in range(chances.shape[1]))])
-    for row, label, prediction, shares in zip(
-        table["rows"], table["labels"], predictions, chances, strict=True
-    ):
-        writer.writerow([row, label, prediction, *(f"{share:.6g}" for share in shares)])
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
     return text.getvalue()

@@ -1,6 +1,7 @@
 """`InvariantTask`: what tasks share that predict something of each network that symmetries leave alone."""
 
 from abc import abstractmethod
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -45,6 +46,17 @@ class InvariantTask(BaseTask):
         outputs: Tensor = self.head(self.encoder(weights))
         return outputs
 
+    def embed(self, weights: dict[str, Tensor] | MixedWeights) -> Tensor:
+        """Embeddings ``(B, features)``; weights and errors as of :meth:`forward`."""
+        if self.encoder is None:
+            raise TaskError(NOT_BUILT.format(type(self).__name__))
+        return self.embedding(self.encoder(weights))
+
+    def embedding(self, features: Any) -> Tensor:
+        """The embeddings in the encoder's features: what the head pools of them."""
+        assert isinstance(self.head, InvariantHead | PooledHead)
+        return self.head.pool(features)
+
     def training_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> Tensor:
         return self.step(batch, "train")
 
@@ -55,8 +67,8 @@ class InvariantTask(BaseTask):
         self.step(batch, "test")
 
     def predict_step(self, batch: WeightBatch | MixedBatch, batch_idx: int) -> dict[str, Tensor]:
-        """Rows ``(B,)``, labels ``(B,)``, what :meth:`read_out` gives, and embeddings ``(B, pooled)``."""
-        assert self.encoder is not None and isinstance(self.head, InvariantHead | PooledHead)
+        """Rows ``(B,)``, labels ``(B,)``, what :meth:`read_out` gives, and embeddings ``(B, features)``."""
+        assert self.encoder is not None and self.head is not None
         features = self.encoder(batch.weights)
         found = self.read_out(self.head(features))
-        return {"rows": batch.rows, "labels": batch.labels, **found, "embeddings": self.head.pool(features)}
+        return {"rows": batch.rows, "labels": batch.labels, **found, "embeddings": self.embedding(features)}
