@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from wsl._memory import keep_freed_memory
 from wsl.cli.failures import describe_failure
 
 COMMANDS = {
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"wsl: there is no command {command!r}; choose one of {', '.join(COMMANDS)}.\n")
         return FAULTY_INPUT
     _start_logging()
+    keep_freed_memory()
     name = COMMANDS[command][0]
     if command == "predict" and any(word.partition("=")[0] == "--weights" for word in arguments):
         name = "predict_network"
