@@ -17,7 +17,7 @@ COMMANDS = {
     "test": ("training", "evaluate a trained task on the held-out test split"),
     "predict": ("training", "write a trained task's predictions; with --weights, of a network of your own"),
     "bench": ("bench", "compare encoders on a zoo under equal budgets"),
-    "report": ("report", "draw the figures of a run"),
+    "report": ("report", "draw the figures of a run, or compare runs on a page"),
     "trace": ("trace", "print the weight-space specification of a module"),
 }
 DONE, INTERRUPTED, FAULTY_INPUT = 0, 1, 2

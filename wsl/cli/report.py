@@ -1,6 +1,5 @@
-"""``report``: the figures of one run."""
+"""``report``: the figures of one run, or a page that compares several."""
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,31 +15,53 @@ from wsl.report import (
     plot_curves,
     plot_embeddings,
     plot_numbers,
+    read_metrics,
     read_number_predictions,
     read_predictions,
     write_breakdown,
+    write_page,
 )
 from wsl.zoo import Zoo
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Draw what the run's folder has the files for; needs at least metrics or predictions."""
+    """Draw one run's figures into its folder, or write the page of several."""
     parser = ArgumentParser(
         prog="python -m wsl report",
         exit_on_error=False,
-        description="Draw the figures of a run into its folder.",
+        description="Draw the figures of a run into its folder, or compare runs on one HTML page.",
     )
-    parser.add_argument("folder", type=str, help="the run's folder, e.g. runs/NAME")
+    parser.add_argument("folders", type=str, nargs="+", help="the runs' folders, e.g. runs/NAME")
     parser.add_argument(
-        "--out", type=str | None, default=None, help="where to draw; FOLDER/figures if not given"
+        "--out", type=str | None, default=None, help="where to draw one run; FOLDER/figures if not given"
+    )
+    parser.add_argument(
+        "--html",
+        type=str | None,
+        default=None,
+        help="the page to write, which holds all that it shows; report.html for several runs if not given",
     )
     options = parser.parse_args(list(arguments[1:]))
-    folder = Path(options.folder)
+    folders = [Path(folder) for folder in options.folders]
+    if options.html is None and len(folders) == 1:
+        _draw(folders[0], options.out)
+        return 0
+    if options.out is not None:
+        raise ReportError(
+            f"--out is {options.out}, a folder for the figures of one run, but a page of {len(folders)} "
+            "runs is a file. Name it with --html."
+        )
+    sys.stdout.write(f"{write_page(folders, Path(options.html or 'report.html'))}\n")
+    return 0
+
+
+def _draw(folder: Path, given: str | None) -> None:
+    """Draw what the run's folder has the files for; needs at least metrics."""
     if not folder.is_dir():
         raise ReportError(
             f"there is no folder {folder}. Give a run's folder, e.g. runs/NAME of `fit --name NAME`."
         )
-    out = Path(options.out) if options.out else folder / "figures"
+    out = Path(given) if given else folder / "figures"
     made = [plot_curves({folder.name: learning_curves(folder)}, out / "training_curves.png")]
     if (numbers := read_number_predictions(folder)) is not None:
         made.append(plot_numbers({folder.name: numbers}, out / "predictions.png"))
@@ -55,8 +76,8 @@ def run(arguments: Sequence[str]) -> int:
     for path in made:
         sys.stdout.write(f"{path}\n")
     if (folder / "test.json").is_file():
-        sys.stdout.write(_metrics(folder / "test.json") + "\n")
-    return 0
+        metrics = read_metrics(folder / "test.json")
+        sys.stdout.write("  ".join(f"{name} {value:.4f}" for name, value in sorted(metrics.items())) + "\n")
 
 
 def _columns(folder: Path, rows: np.ndarray) -> dict[str, np.ndarray] | None:
@@ -71,11 +92,3 @@ def _columns(folder: Path, rows: np.ndarray) -> dict[str, np.ndarray] | None:
     if rows.max() >= len(zoo):
         return None
     return {name: column[rows] for name, column in zoo.metadata.items()}
-
-
-def _metrics(path: Path) -> str:
-    try:
-        metrics = {name: float(value) for name, value in json.loads(path.read_text("utf-8")).items()}
-    except (ValueError, TypeError, AttributeError) as err:
-        raise ReportError(f"{path} does not read as metrics ({err}). Test the run anew.") from err
-    return "  ".join(f"{name} {value:.4f}" for name, value in sorted(metrics.items()))

@@ -11,7 +11,9 @@ from wsl.report.numbers import (
     read_number_predictions,
     write_breakdown,
 )
+from wsl.report.page import write_page
 from wsl.report.predictions import Predictions, plot_confusion, plot_embeddings, read_predictions
+from wsl.report.runs import read_metrics
 from wsl.report.summary import EncoderResult, Study, format_study, write_study
 
 __all__ = [
@@ -29,8 +31,10 @@ __all__ = [
     "plot_embeddings",
     "plot_numbers",
     "plot_renderings",
+    "read_metrics",
     "read_number_predictions",
     "read_predictions",
     "write_breakdown",
+    "write_page",
     "write_study",
 ]
