@@ -1,5 +1,6 @@
 """Lightning modules: one task on weights a file."""
 
+from wsl.tasks.autoencoding import WeightAutoencoder
 from wsl.tasks.base import BaseTask
 from wsl.tasks.contrastive import ContrastiveEmbedding
 from wsl.tasks.edits import Dilate, Edit, Erode, Rotate, Sharpen, StretchContrast
@@ -26,5 +27,6 @@ __all__ = [
     "StretchContrast",
     "TaskError",
     "WarmupCosine",
+    "WeightAutoencoder",
     "describe",
 ]
