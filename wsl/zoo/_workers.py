@@ -1,74 +1,55 @@
-"""Makes the shards of a build in threads, several at once."""
+"""What makes the shards of a build, and what runs it."""
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from threading import Event
-from typing import Any
-
-import torch
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, Protocol
 
 from wsl.zoo._build import ShardedBuild
-from wsl.zoo._errors import ZooError
 
 Made = tuple[Mapping[str, Any], Mapping[str, Any]]
 """Weights and metadata of a shard, as :meth:`ShardedBuild.write` takes them."""
 
+Report = Callable[..., None]
+"""Takes news of the work for a progress bar. Raises :class:`concurrent.futures.CancelledError` when nobody
+waits for the shard any more."""
 
-def write_pending(
-    build: ShardedBuild, make: Callable[[int, Event], Made], workers: int | None = None
-) -> None:
-    """Make the shards that are missing, in their order, and write each as soon as it is made.
+
+class ShardMaker(Protocol):
+    """Makes any shard of a build, in any process: it pickles, and its result depends on the number alone.
+
+    Called from several threads at once, with the shard's number and a ``report`` to call now and then.
+    """
+
+    def __call__(self, shard: int, report: Report) -> Made: ...
+
+
+class Executor(Protocol):
+    """Where shards are made. What is made does not depend on it."""
+
+    def made(
+        self, maker: ShardMaker, shards: Sequence[int], report: Report
+    ) -> Generator[tuple[int, Made], None, None]:
+        """Make shards, several at once, and yield each with its number as soon as it is made.
+
+        Closing the generator ends all work.
+
+        Args:
+            report: called in this process with what makers report, from any thread.
+        """
+
+
+def write_pending(build: ShardedBuild, maker: ShardMaker, executor: Executor, report: Report) -> None:
+    """Make the shards that are missing and write each as soon as it is made; only this process writes.
 
     Args:
-        make: called in a thread with the shard's number, and an event that is set when nobody waits for the
-            shard any more: raise :class:`concurrent.futures.CancelledError` then.
-        workers: threads; by default the processor cores that this process may use.
+        report: takes what the maker reports.
 
     Raises:
-        ZooError: ``workers`` is below 1, or a shard cannot be written.
+        ZooError: a shard cannot be made or written.
     """
-    if workers is not None and workers < 1:
-        raise ZooError(f"workers is {workers}, expected at least 1.")
     pending = build.pending
     if not pending:
         return
-    threads = min(workers or _usable_cores(), len(pending))
-    queue = iter(pending)
-    running: dict[Future[Made], int] = {}
-    stop = Event()
-    with _threads(threads, stop) as pool:
-        while True:
-            for shard in queue:
-                running[pool.submit(make, shard, stop)] = shard
-                if len(running) > threads:  # one more than can run, so that no thread waits for a write
-                    break
-            if not running:
-                return
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                build.write(running.pop(future), *future.result())
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):  # Linux; it knows the cores that a container grants
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-@contextmanager
-def _threads(threads: int, stop: Event) -> Iterator[ThreadPoolExecutor]:
-    """A pool whose threads each run torch on one core: shards side by side scale, small operators do not.
-
-    Sets ``stop`` on leaving, so that an interrupted build does not wait for whole shards.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="build")
-    try:
-        yield pool
-    finally:
-        stop.set()
-        pool.shutdown(wait=True, cancel_futures=True)
-        torch.set_num_threads(before)
+    with closing(executor.made(maker, pending, report)) as made:
+        for shard, (weights, metadata) in made:
+            build.write(shard, weights, metadata)

@@ -8,6 +8,7 @@ import torch
 
 import wsl
 from wsl.zoo._errors import ZooError
+from wsl.zoo._executors import ExecutorName, executor_of
 from wsl.zoo._store import Zoo
 from wsl.zoo.classifiers._architecture import ClassifierArchitecture, SmallCnns
 from wsl.zoo.classifiers._plan import draw_plans, stacks_of
@@ -31,6 +32,8 @@ def build_classifier_zoo(
     limit: int | None = None,
     seed: int = 0,
     dtype: str = "float32",
+    executor: ExecutorName = "local",
+    address: str | None = None,
     workers: int | None = None,
     progress: bool = True,
 ) -> Zoo:
@@ -41,7 +44,8 @@ def build_classifier_zoo(
     ``test_accuracy``, ``diverged``, ``train_images``, those of the architecture, and all hyperparameters.
     ``diverged`` is 1 where weights or a loss are not finite: such networks are stored like all others. Images
     for which a network's outputs are not finite count as wrong. Rows are ordered by the networks that train
-    together, then by network and epoch. The result does not depend on ``workers`` or on interruptions.
+    together, then by network and epoch. The result does not depend on the executor, on ``workers`` or on
+    interruptions.
 
     Args:
         out: the zoo file to make; never overwritten.
@@ -55,7 +59,11 @@ def build_classifier_zoo(
         limit: use the first images of each source only.
         seed: of everything that is drawn. A network depends on it and on its own number.
         dtype: stored type, ``float32`` or ``float16``.
-        workers: threads that train networks; by default the processor cores that this process may use.
+        executor: where networks train: ``local``, in threads of this process, or ``ray``, on a Ray cluster.
+        address: ``HOST:PORT`` of the cluster's head; by default ``RAY_ADDRESS``, or the one that this machine
+            belongs to.
+        workers: stacks that train at once; by default a stack for each processor core of this process, or of
+            the cluster.
         progress: show a progress bar on stderr.
 
     Raises:
@@ -65,6 +73,7 @@ def build_classifier_zoo(
         raise ZooError(
             f"networks is {networks}, seed {seed} and evaluated {evaluated}; expected at least 1, 0 and 1."
         )
+    machines = executor_of(executor, address, workers)
     # Not the default itself: on the command line, another class would take over its arguments.
     architecture = SmallCnns() if architecture is None else architecture
     images = task_images(source, test_source, limit, seed)
@@ -100,6 +109,6 @@ def build_classifier_zoo(
         splits=splits,
         seed=seed,
         dtype=dtype,
-        workers=workers,
+        executor=machines,
         progress=progress,
     )

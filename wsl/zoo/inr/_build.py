@@ -3,10 +3,8 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from threading import Event
 from typing import Any, Literal
 
 import numpy as np
@@ -18,11 +16,12 @@ from wsl.models import coordinate_grid
 from wsl.trace import trace
 from wsl.zoo._build import ShardedBuild
 from wsl.zoo._errors import ZooError
+from wsl.zoo._executors import ExecutorName, executor_of
 from wsl.zoo._layout import Architecture
 from wsl.zoo._shards import even_shards
 from wsl.zoo._splits import Split, check_splits, split_by_model
 from wsl.zoo._store import Zoo
-from wsl.zoo._workers import Made, write_pending
+from wsl.zoo._workers import Made, Report, write_pending
 from wsl.zoo.images import ImageSource
 from wsl.zoo.inr._architecture import InrArchitecture, SirenConfig
 from wsl.zoo.inr._fit import fit_networks
@@ -112,6 +111,8 @@ def build_inr_zoo(
     seed: int = 0,
     shard_rows: int = 256,
     dtype: str = "float32",
+    executor: ExecutorName = "local",
+    address: str | None = None,
     workers: int | None = None,
     progress: bool = True,
 ) -> Zoo:
@@ -121,7 +122,8 @@ def build_inr_zoo(
     source has labels), further metadata of the source, ``seed`` (of the initial weights), ``steps``, and the
     quality: of images ``psnr`` (dB, on the pixels) and ``psnr_offgrid`` (half a pixel between them, against
     bilinear interpolation), of solids ``iou``, ``surface_accuracy``, ``uniform_error`` and ``surface_error``
-    at points that the fit did not see. The result does not depend on ``workers`` or on interruptions.
+    at points that the fit did not see. The result does not depend on the executor, on ``workers`` or
+    on interruptions.
 
     Args:
         out: the zoo file to make; never overwritten.
@@ -141,12 +143,17 @@ def build_inr_zoo(
         seed: of initial weights and splits.
         shard_rows: networks in a shard, which is what an interruption loses at most for each worker.
         dtype: stored type, ``float32`` or ``float16``.
-        workers: threads that fit shards; by default the processor cores that this process may use.
+        executor: where shards are fitted: ``local``, in threads of this process, or ``ray``, a Ray cluster.
+        address: ``HOST:PORT`` of the cluster's head; by default ``RAY_ADDRESS``, or the one that this machine
+            belongs to.
+        workers: shards that are fitted at once; by default one for each processor core of this process, or of
+            the cluster.
         progress: show a progress bar on stderr.
 
     Raises:
         ZooError: an unusable source, arguments or ``out``; nothing is written then.
     """
+    machines = executor_of(executor, address, workers)
     signals = signals_of(source, limit)
     if seed < 0:
         raise ZooError(f"seed is {seed}, expected 0 or more.")
@@ -160,10 +167,11 @@ def build_inr_zoo(
     plan = _Plan(signals, architecture, recipe, seed, initialisation, meta, learned_from)
     forward = architecture.forward_definition(signals.grid, signals.channels, clipped=signals.clipped)
     spec = trace(forward.build(), coordinate_grid((2,) * len(signals.grid)))
+    shards = even_shards(len(groups), shard_rows)
     with ShardedBuild(
         out,
         architectures=[Architecture(forward.factory.partition(":")[2], spec, forward)],
-        shards=even_shards(len(groups), shard_rows),
+        shards=shards,
         provenance=plan.provenance(views),
         dtype=dtype,
     ) as build:
@@ -171,11 +179,8 @@ def build_inr_zoo(
             plan = plan.ready()
         missing = sum(len(build.rows_of(shard)) for shard in build.pending)
         with FitProgress(len(groups), len(groups) - missing, shown=progress) as bar:
-
-            def make(shard: int, stop: Event) -> Made:
-                return _fit_rows(plan, list(spec.tensors), build.rows_of(shard), bar, stop)
-
-            write_pending(build, make, workers)
+            maker = _ShardMaker(plan, list(spec.tensors), [build.rows_of(i) for i in range(len(shards))])
+            write_pending(build, maker, machines, bar.advance)
         return build.pack(parts)
 
 
@@ -204,9 +209,21 @@ def _training_signals(parts: Mapping[str, Split]) -> np.ndarray:
     return parts["train"].indices
 
 
-def _fit_rows(
-    plan: _Plan, names: list[str], rows: range, bar: FitProgress, stop: Event
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
+@dataclass(frozen=True, eq=False)
+class _ShardMaker:
+    """Fits the rows of a shard."""
+
+    plan: _Plan
+    names: list[str]
+    """Of the tensors."""
+    rows: list[range]
+    """Of each shard."""
+
+    def __call__(self, shard: int, report: Report) -> Made:
+        return _fit_rows(self.plan, self.names, self.rows[shard], report)
+
+
+def _fit_rows(plan: _Plan, names: list[str], rows: range, report: Report) -> Made:
     """Weights, by ``names``, and metadata of some rows, fitted in stacks of a fixed size."""
     signals, architecture = plan.signals, plan.architecture
     stack = architecture.stack(len(signals.grid), signals.channels)
@@ -214,8 +231,6 @@ def _fit_rows(
     fitted: list[Tensor] = []
     columns: dict[str, list[np.ndarray]] = {}
     for start in range(0, len(rows), size):
-        if stop.is_set():
-            raise CancelledError
         view, number = np.divmod(np.array(rows[start : start + size]), signals.count)
         seeds = np.array([plan.seed_of(int(i), int(v)) for i, v in zip(number, view, strict=True)])
         targets = signals.targets(number, between=plan.recipe.half_pixel_phases).map(architecture.outputs_of)
@@ -232,7 +247,7 @@ def _fit_rows(
         for column, values in found.items():
             columns.setdefault(column, []).append(values)
         fitted.append(fit.rows)
-        bar.advance(quality)
+        report(quality)
     weights = dict(zip(names, stack.tensors(torch.cat(fitted)), strict=True))
     return weights, {column: np.concatenate(values) for column, values in columns.items()}
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import wsl
 from wsl.zoo._errors import ZooError
+from wsl.zoo._executors import ExecutorName, executor_of
 from wsl.zoo._store import Zoo
 from wsl.zoo.language._architecture import CharRecurrents, LanguageArchitecture
 from wsl.zoo.language._plan import LanguagePlan, draw_plans, stacks_of
@@ -36,6 +37,8 @@ def build_language_zoo(
     limit: int | None = None,
     seed: int = 0,
     dtype: str = "float32",
+    executor: ExecutorName = "local",
+    address: str | None = None,
     workers: int | None = None,
     progress: bool = True,
 ) -> Zoo:
@@ -47,7 +50,7 @@ def build_language_zoo(
     vocabulary's size for one that knows nothing. ``diverged`` is 1 where weights or a loss are not finite:
     such networks are stored like all others. Rows are ordered by the networks that train together, then by
     network and step. The provenance has the vocabulary: a character's number is its place in it. The result
-    does not depend on ``workers`` or on interruptions.
+    does not depend on the executor, on ``workers`` or on interruptions.
 
     Args:
         out: the zoo file to make; never overwritten.
@@ -62,7 +65,11 @@ def build_language_zoo(
         limit: use the first characters only.
         seed: of everything that is drawn. A network depends on it and on its own number.
         dtype: stored type, ``float32`` or ``float16``.
-        workers: threads that train networks; by default the processor cores that this process may use.
+        executor: where networks train: ``local``, in threads of this process, or ``ray``, on a Ray cluster.
+        address: ``HOST:PORT`` of the cluster's head; by default ``RAY_ADDRESS``, or the one that this machine
+            belongs to.
+        workers: stacks that train at once; by default a stack for each processor core of this process, or of
+            the cluster.
         progress: show a progress bar on stderr.
 
     Raises:
@@ -78,6 +85,7 @@ def build_language_zoo(
         )
     # Not the default itself: on the command line, another class would take over its arguments.
     architecture = CharRecurrents() if architecture is None else architecture
+    machines = executor_of(executor, address, workers)
     text = character_text(source.load()[:limit], test_fraction, length)
     plans = draw_plans(networks, architecture, recipe, len(text.vocabulary), length, seed)
     training = _Training(
@@ -113,7 +121,7 @@ def build_language_zoo(
         splits=splits,
         seed=seed,
         dtype=dtype,
-        workers=workers,
+        executor=machines,
         progress=progress,
     )
 

@@ -2,9 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from threading import Event
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -19,7 +17,7 @@ from wsl.zoo._layout import STORED_DTYPES, Architecture
 from wsl.zoo._shards import Shard
 from wsl.zoo._splits import check_splits, split_by_model
 from wsl.zoo._store import Zoo
-from wsl.zoo._workers import Made, write_pending
+from wsl.zoo._workers import Executor, Made, Report, write_pending
 from wsl.zoo.training._progress import TrainProgress
 
 _SPLITS = {"train": 0.7, "val": 0.1, "test": 0.2}
@@ -58,7 +56,8 @@ class Population(Generic[P]):
         example: an input of an architecture, for its specification.
         checkpoints: how often a network is stored.
         examples: how many a network trains on, over all steps.
-        train: trains a stack; calls its second argument now and then with the number of new examples.
+        train: trains a stack; calls its second argument now and then with the number of new examples. It
+            pickles.
         unit: what examples are.
         quality: the mean quality of networks in words.
     """
@@ -81,7 +80,7 @@ def build_population(
     splits: Mapping[str, float] | None,
     seed: int,
     dtype: str,
-    workers: int | None,
+    executor: Executor,
     progress: bool,
 ) -> Zoo:
     """Train the networks that are not stored yet, and make the zoo. A stack is what is lost at most.
@@ -116,19 +115,21 @@ def build_population(
             quality=population.quality,
             shown=progress,
         ) as bar:
-
-            def make(shard: int, stop: Event) -> Made:
-                def advance(examples: int) -> None:
-                    if stop.is_set():
-                        raise CancelledError
-                    bar.advance(examples)
-
-                trained = population.train(stacks[shard], advance)
-                bar.finish(trained.quality)
-                return trained.weights, trained.columns
-
-            write_pending(build, make, workers)
+            write_pending(build, _StackMaker(stacks, population.train), executor, bar.advance)
         return build.pack(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _StackMaker(Generic[P]):
+    """Makes a shard of each stack."""
+
+    stacks: list[list[P]]
+    train: Callable[[list[P], Callable[[int], None]], TrainedStack]
+
+    def __call__(self, shard: int, report: Report) -> Made:
+        trained = self.train(self.stacks[shard], report)
+        report(0, trained.quality)
+        return trained.weights, trained.columns
 
 
 def finite_rows(rows: Tensor, dtype: str) -> np.ndarray:

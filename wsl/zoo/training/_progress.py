@@ -1,7 +1,7 @@
 """The progress bar of a build that trains networks."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from types import TracebackType
 
@@ -60,20 +60,20 @@ class TrainProgress:
     ) -> None:
         self._progress.stop()
 
-    def advance(self, examples: int) -> None:
-        """Count examples that networks were trained on."""
+    def advance(self, examples: int, quality: Sequence[float] | np.ndarray = ()) -> None:
+        """Count examples that networks were trained on, and networks that are done.
+
+        Args:
+            quality: how good those are, ``(n,)``; values that are not finite tell nothing.
+        """
+        found = np.asarray(quality, dtype=np.float64)
+        known = found[np.isfinite(found)]
         with self._lock:
             self._seen += examples
-            self._progress.update(self._task, advance=examples, counts=self._counts())
-
-    def finish(self, quality: np.ndarray) -> None:
-        """Count networks that are trained, by how good they are, ``(n,)``; those not finite tell nothing."""
-        known = quality[np.isfinite(quality)]
-        with self._lock:
-            self._trained += len(quality)
+            self._trained += len(found)
             self._known += len(known)
             self._quality += float(known.sum())
-            self._progress.update(self._task, counts=self._counts())
+            self._progress.update(self._task, advance=examples, counts=self._counts())
 
     def _counts(self) -> str:
         seconds = self._progress.tasks[0].elapsed or 0
