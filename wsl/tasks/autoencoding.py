@@ -189,7 +189,7 @@ class WeightDecoder(nn.Module):
         return self.spec.join(blocks)
 
     def distance(self, a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> Tensor:
-        """Mean squared difference of the standardised entries of two batches of weights, but constant ones."""
+        """Mean squared difference of the standardised entries of two batches, leaving out constant blocks."""
         first, second = self.spec.split(a), self.spec.split(b)
         scales = self.std.tolist()
         parts = [

@@ -125,6 +125,11 @@ class BaseTask(pl.LightningModule):
         if not self.trainer.ckpt_path:
             self.set_data(data)
 
+    def build(self, data: BaseDataModule) -> None:
+        """Build the task without a run, as at the start of one on ``data``: with new random parameters."""
+        self._build(self._record_of(data))
+        self.set_data(data)
+
     @property
     def spec(self) -> WeightSpec:
         """The architecture that the task is built for; of several, one of them. Raises TaskError before."""
