@@ -3,33 +3,31 @@
 import json
 import logging
 import os
-import shutil
 import sys
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import wandb
-from lightning.pytorch import Trainer
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
-from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
-from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.loggers import WandbLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from wsl._files import write_text
+from wsl.bench import code_version
 from wsl.cli.failures import CommandError, condense, describe_failure
+from wsl.cli.loggers import default_name, metrics_log, wandb_log
 from wsl.data import BaseDataModule
 from wsl.tasks import BaseTask
 from wsl.tasks.callbacks import EpochLog, PictureLog, PredictionTable
+from wsl.tasks.dashboard import Histograms, OutcomePlots, log_start
 
 logger = logging.getLogger(__name__)
 
 COMMANDS = ("fit", "validate", "test", "predict")
-WANDB_MODES = ("offline", "online", "disabled")
 CHECKPOINTS = ("best", "last")
 CHECKPOINT_KEYS = ("hyper_parameters", "wsl", "loops", "pytorch-lightning_version")
 DEFAULTS = {
@@ -55,7 +53,12 @@ class SaveRunConfig(SaveConfigCallback):
         text = self.parser.dump(config, skip_none=False)
         write_text(Path(self.config.runs) / self.config.name / self.config_filename, text)
         for log in trainer.loggers:
-            log.log_hyperparams({"run": self.config.name, "config": text})
+            log.log_hyperparams({"run": self.config.name, "config": text, "code": code_version()})
+        self._text = text
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.is_global_zero:
+            log_start(trainer, pl_module, self.config.name, self._text)
 
 
 class TaskCLI(LightningCLI):
@@ -88,6 +91,19 @@ class TaskCLI(LightningCLI):
             default=None,
             help="Processor threads of torch. For small networks, 1 is the fastest and best-mannered.",
         )
+        parser.add_argument(
+            "--group",
+            type=str | None,
+            default=None,
+            help="Experiment under which Weights & Biases groups the run; by default WANDB_RUN_GROUP, or the "
+            "run's name without a last number, as of a seed.",
+        )
+        parser.add_argument(
+            "--histograms",
+            type=int | None,
+            default=None,
+            help="Steps between histograms of weights and gradients on Weights & Biases; null for none.",
+        )
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         self.config = parser.parse_args(args)
@@ -99,7 +115,7 @@ class TaskCLI(LightningCLI):
         if config.name is None:
             # processes that Lightning starts for the same run inherit its name
             inherited = os.environ.get("WSL_RUN_NAME") if "LOCAL_RANK" in os.environ else None
-            config.name = inherited or time.strftime("%Y%m%d-%H%M%S")
+            config.name = inherited or default_name()
             os.environ["WSL_RUN_NAME"] = config.name
         self.folder = Path(config.runs) / config.name
         config.ckpt_path = checkpoint_path(config.get("ckpt_path"), self.folder, self.config.subcommand)
@@ -128,8 +144,8 @@ class TaskCLI(LightningCLI):
         monitor = self.config[self.subcommand].monitor
         if self.model.metrics and monitor not in self.model.metrics:
             raise CommandError(f"monitor is {monitor}; choose one of {', '.join(self.model.metrics)}.")
-        given = self._get(self.config_init, "trainer").get("logger")
-        trainer = super().instantiate_trainer(**kwargs, **({"logger": False} if given is None else {}))
+        unsaid = self._get(self.config_init, "trainer").get("logger") is None
+        trainer = super().instantiate_trainer(**kwargs, **({"logger": False} if unsaid else {}))
         if self.subcommand == "fit":
             if trainer.max_epochs == trainer.max_steps == -1:
                 raise CommandError(
@@ -138,8 +154,12 @@ class TaskCLI(LightningCLI):
                 )
             if self._stored and (reason := finished(self._stored, trainer)):
                 raise AlreadyTrainedError(f"{self.folder} is trained already: {reason}.")
-            if given is None:
-                trainer.loggers = default_loggers(self.folder)
+        if unsaid:
+            options = self.config[self.subcommand]
+            best = {options.monitor: options.mode}
+            found = wandb_log(self.folder, str(self.subcommand), options.name, options.group, best)
+            metrics = [metrics_log(self.folder)] if self.subcommand == "fit" else []
+            trainer.loggers = [*metrics, *found]
         return trainer
 
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:
@@ -152,7 +172,10 @@ class TaskCLI(LightningCLI):
             bar,
             PredictionTable(str(self.folder)),
             PictureLog(str(self.folder)),
+            OutcomePlots(),
         ]
+        if options.histograms is not None:
+            extra.append(Histograms(options.histograms))
         if options.patience is not None:
             # Checked where validation ends: the last epoch may end, by max_steps, before there was any.
             rule = {"mode": options.mode, "patience": options.patience, "check_on_train_epoch_end": False}
@@ -183,9 +206,6 @@ class TaskCLI(LightningCLI):
         if isinstance(early, EarlyStopping) and early.stopped_epoch:
             logger.info("stopped early: %s did not improve for %d epochs", early.monitor, early.patience)
         self._write_metrics("fit")
-        for log in self.trainer.loggers:
-            if isinstance(log, WandbLogger):
-                log.experiment.finish()
 
     def after_validate(self) -> None:
         self._write_metrics("validate")
@@ -193,7 +213,16 @@ class TaskCLI(LightningCLI):
     def after_test(self) -> None:
         self._write_metrics("test")
 
+    def after_predict(self) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
+        for log in self.trainer.loggers:
+            if isinstance(log, WandbLogger):
+                log.experiment.finish()
+
     def _write_metrics(self, command: str) -> None:
+        self._finish()
         if self.trainer.is_global_zero:
             metrics = {name: float(value) for name, value in self.trainer.callback_metrics.items()}
             write_text(self.folder / f"{command}.json", json.dumps(metrics, indent=1) + "\n")
@@ -260,7 +289,7 @@ def check_options(options: Any) -> None:
     existing = next(path for path in (runs, *runs.parents) if path.exists())
     if not existing.is_dir():
         raise CommandError(f"runs is {runs}, but {existing} is no folder. Choose another one with --runs.")
-    for option, least in (("threads", 1), ("patience", 0)):
+    for option, least in (("threads", 1), ("patience", 0), ("histograms", 1)):
         value = options[option]
         if value is not None and value < least:
             raise CommandError(f"{option} is {value}; expected at least {least}, or null.")
@@ -331,30 +360,6 @@ def checkpoints(folder: Path, monitor: str, mode: str) -> list[Callback]:
         ModelCheckpoint(filename="best", monitor=monitor, mode=mode, **shared),
         ModelCheckpoint(filename="last", **shared),
     ]
-
-
-def default_loggers(folder: Path) -> list[Logger]:
-    """Metrics as CSV in the run's folder, and Weights & Biases: offline unless ``WANDB_MODE`` says else."""
-    mode = os.environ.setdefault("WANDB_MODE", "offline")
-    if mode not in WANDB_MODES:
-        raise CommandError(f"WANDB_MODE is {mode!r}; it is one of {', '.join(WANDB_MODES)}.")
-    existed = folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    loggers: list[Logger] = [CSVLogger(str(folder), name="metrics")]
-    if mode == "disabled" or getattr(rank_zero_only, "rank", 0) != 0:
-        return loggers
-    try:
-        settings = wandb.Settings(silent=True, init_timeout=30)  # seconds until a missing network is an error
-        run = wandb.init(project="wsl", name=folder.name, dir=str(folder), settings=settings)
-    except Exception as err:  # wandb has several, and no common base
-        if not existed:
-            shutil.rmtree(folder, ignore_errors=True)  # nothing but what wandb began to write
-        raise CommandError(
-            f"Weights & Biases does not start with WANDB_MODE={mode} ({type(err).__name__}: {err}). "
-            "Log in with `wandb login` and check the network, or train with WANDB_MODE=offline and upload "
-            "later with `wandb sync`."
-        ) from err
-    return [*loggers, WandbLogger(experiment=run)]
 
 
 def _values(options: Sequence[str]) -> dict[str, str]:
