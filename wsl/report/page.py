@@ -205,7 +205,7 @@ def _ordered(names: Iterable[str]) -> list[str]:
 def _best(values: Sequence[float | None], name: str) -> set[int]:
     """Which of several values are the best."""
     known = [value for value in values if value is not None and np.isfinite(value)]
-    if len(known) < 2:
+    if len(set(known)) < 2:
         return set()
     wanted = min(known) if falls(name) else max(known)
     return {i for i, value in enumerate(values) if value == wanted}
@@ -218,8 +218,8 @@ def _number(text: str, best: bool) -> str:
 def _fact(name: str, value: str) -> str:
     if name == "parameters" and value.isdigit():
         return f"{int(value):,}"
-    if name in ("zoo", "code") and len(value) > 16:
-        return f'<code title="{escape(value)}">{escape(value[:16])}…</code>'
+    if name in ("zoo", "code") and len(value) > 12:
+        return f'<code title="{escape(value)}">{escape(value[:12])}…</code>'
     return escape(value)
 
 

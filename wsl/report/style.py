@@ -29,7 +29,7 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 vertical-align:bottom;white-space:nowrap;font-weight:normal}
 .wide thead th{color:var(--soft)}.wide thead small{display:block}
 .wide tbody th{font-weight:600}
-.wide td{max-width:360px;white-space:normal;overflow-wrap:anywhere}
+.wide td{max-width:420px;white-space:normal;overflow-wrap:break-word}
 .wide th.n,.wide td.n{text-align:right;white-space:nowrap}
 i{display:inline-block;width:10px;height:10px;border-radius:50%;margin-right:7px}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,420px),1fr));gap:14px}

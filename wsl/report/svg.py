@@ -79,7 +79,7 @@ def scatter_chart(truth: np.ndarray, predicted: np.ndarray, means: np.ndarray, c
     points = list(zip(x(truth[kept]).tolist(), y(predicted[kept]).tolist(), strict=True))
     averages = " ".join(f"{float(x(t)):.1f},{float(y(p)):.1f}" for p, t in means)
     shapes = [
-        f'<path class="grid" d="M{ends[0]} {ends[1]}L{ends[2]} {ends[3]}" stroke-dasharray="3 3"/>',
+        f'<path class="axis" d="M{ends[0]} {ends[1]}L{ends[2]} {ends[3]}" stroke-dasharray="3 3"/>',
         _dots(points, color, 4, title),
         f'<polyline class="means" points="{averages}"><title>mean truth of tenths</title></polyline>',
     ]
