@@ -9,7 +9,7 @@ import yaml
 from wsl.cli import main
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-KINDS = {"augmentation", "bench", "encoder", "experiment", "task", "trainer", "zoo"}
+KINDS = {"augmentation", "bench", "encoder", "experiment", "sweep", "task", "trainer", "zoo"}
 AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS = (
     sorted((CONFIGS / kind).glob("*.yaml"))
     for kind in ("augmentation", "task", "encoder", "trainer", "experiment", "zoo")

@@ -13,6 +13,7 @@ from torch import nn
 import wsl
 from wsl import encoders
 from wsl.cli import COMMANDS, main
+from wsl.cli.loggers import experiment
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -104,3 +105,18 @@ def test_the_table_of_encoders_is_complete_and_true() -> None:
         documented = "".join(str(k.__doc__) for k in kinds[name].__mro__ if k.__name__ in kinds)
         documented += str(encoders.NFNHNP.__doc__) if name == "NFNNP" else ""
         assert all(paper in documented for paper in re.findall(r"\d{4}\.\d{5}", papers)), name
+
+
+def test_dashboards_are_as_told() -> None:
+    (told,) = re.findall(r"## Dashboards\n(.*?)\n## ", README, re.DOTALL)
+    sections = re.findall(r'"([A-Z][a-z ]+)": _', (ROOT / "wsl" / "report" / "page.py").read_text("utf-8"))
+    said = " ".join(told.split())
+    assert len(sections) == 6 and all(f"*{section}*" in said for section in sections)
+    for group, *names in (("nfn", "nfn-seed0", "nfn-seed1"), ("study", "study/a", "study/b")):
+        assert f"`{group}`" in told and all(f"`{name}`" in told for name in names)
+        assert {experiment(name) for name in names} == {group}
+    files = re.findall(r"configs/\S+\.yaml", told)
+    assert files and all((ROOT / path).is_file() for path in files)
+    logged = (ROOT / "wsl" / "tasks" / "dashboard.py").read_text("utf-8")
+    for name in ("/confusion", "/scatter", "/pictures", "norms/", "config-", "spec-", "zoo-"):
+        assert name in logged and name in told, name
