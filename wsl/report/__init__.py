@@ -2,7 +2,6 @@
 
 from wsl.report.curves import learning_curves, plot_curves
 from wsl.report.errors import ReportError
-from wsl.report.heatmap import Heatmap, heatmap, plot_heatmaps
 from wsl.report.images import plot_renderings
 from wsl.report.numbers import (
     NumberPredictions,
@@ -19,7 +18,6 @@ from wsl.report.summary import EncoderResult, Study, format_study, write_study
 
 __all__ = [
     "EncoderResult",
-    "Heatmap",
     "NumberPredictions",
     "Predictions",
     "ReportError",
@@ -27,12 +25,10 @@ __all__ = [
     "breakdown",
     "calibration",
     "format_study",
-    "heatmap",
     "learning_curves",
     "plot_confusion",
     "plot_curves",
     "plot_embeddings",
-    "plot_heatmaps",
     "plot_numbers",
     "plot_renderings",
     "read_metrics",
