@@ -9,6 +9,7 @@ from wsl.tasks.generalization_prediction import GeneralizationPrediction
 from wsl.tasks.inr_classification import INRClassification
 from wsl.tasks.inr_editing import INREditing
 from wsl.tasks.invariant import InvariantTask
+from wsl.tasks.own_network import load_task, predict_network
 from wsl.tasks.schedule import WarmupCosine
 
 __all__ = [
@@ -29,4 +30,6 @@ __all__ = [
     "WarmupCosine",
     "WeightAutoencoder",
     "describe",
+    "load_task",
+    "predict_network",
 ]
