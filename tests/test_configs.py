@@ -79,7 +79,7 @@ def test_experiments_are_complete(path, capsys):
 
 @pytest.mark.parametrize("path", ZOOS, ids=name)
 def test_zoos(path, capsys):
-    builders = {"_cnn_": "build-classifiers", "language_": "build-language"}
+    builders = {"_cnn_": "build-classifiers", "language_": "build-language", "phases_": "build-phases"}
     command = next((command for word, command in builders.items() if word in path.stem), "build")
     stated, config = yaml.safe_load(path.read_text()), printed(capsys, "zoo", command, *options(path))
     assert config["source"]["class_path"] == stated["source"]["class_path"]

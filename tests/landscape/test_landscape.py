@@ -176,8 +176,13 @@ def test_mode_connectivity():
 
 
 def test_phases():
-    top = np.array([20.0, 20, 1, 1, 1, np.nan])
-    mc = np.array([-1.0, 0.5, -1, 0, 0, 0])
-    cka = np.array([0.9, 0.9, 0.9, 0.1, 0.9, 0.9])
-    assert phase_labels(top, mc, cka, PhaseThresholds(10, 0.1, 0.5)).tolist() == [*PHASES, "undefined"]
-    assert phase_labels(top, mc, cka, PhaseThresholds(30, 2, 0.0)).tolist()[:5] == ["IV-B"] * 5
+    measures = [
+        np.array([0.2, 0.0, 0.0, 0.2, 0, 0, 0, 0]),
+        np.array([1.0, 20, 20, 1, 1, 1, 1, np.nan]),
+        np.array([-1.0, -1, 0.5, 0, -1, 0, 0, 0]),
+        np.array([0.9, 0.9, 0.9, 0.9, 0.9, 0.1, 0.9, 0.9]),
+    ]
+    found = phase_labels(*measures, PhaseThresholds(0.1, 10, 0.1, 0.5))
+    assert found.tolist() == ["I", "I", "II", "II", *PHASES[2:], "undefined"]
+    assert phase_labels(*measures, PhaseThresholds(1, 30, 2, 0.0)).tolist()[:7] == ["IV-B"] * 7
+    assert phase_labels(0.0, 1.0, 0.0, 0.2, PhaseThresholds()) == "IV-A"

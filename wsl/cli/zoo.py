@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jsonargparse import ArgumentParser, Namespace
 
-from wsl.cli import zoo_hub, zoo_import
+from wsl.cli import zoo_heatmaps, zoo_hub, zoo_import
 from wsl.zoo import (
     Zoo,
     ZooError,
@@ -22,6 +22,7 @@ from wsl.zoo import (
 from wsl.zoo.classifiers import build_classifier_zoo
 from wsl.zoo.inr import build_inr_zoo
 from wsl.zoo.language import build_language_zoo
+from wsl.zoo.phases import build_phase_zoo
 
 
 class Command(NamedTuple):
@@ -213,12 +214,17 @@ COMMANDS = {
     "build-language": _builder(
         "train language models of characters and store their checkpoints", build_language_zoo
     ),
+    "build-phases": _builder(
+        "train classifiers on a grid of widths and batch sizes and measure the loss around them",
+        build_phase_zoo,
+    ),
     "info": Command("print what a zoo holds", _file_argument, _info),
     "verify": Command("check every network against its hash", _file_argument, _verify),
     "cat": Command("print rows with their metadata as JSON lines or CSV", _cat_arguments, _cat),
     "subset": Command("copy some rows into a zoo of their own", _subset_arguments, _subset),
     "merge": Command("put the rows of several zoos into one", _merge_arguments, _merge),
     "split": Command("copy a zoo with other splits", _split_arguments, _split),
+    "heatmaps": Command(zoo_heatmaps.HELP, zoo_heatmaps.arguments, zoo_heatmaps.run),
     "import": Command(zoo_import.IMPORT_HELP, zoo_import.import_arguments, zoo_import.run_import),
     "export": Command(zoo_import.EXPORT_HELP, zoo_import.export_arguments, zoo_import.run_export),
     "push": Command(zoo_hub.PUSH_HELP, zoo_hub.push_arguments, zoo_hub.run_push),

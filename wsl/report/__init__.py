@@ -2,6 +2,7 @@
 
 from wsl.report.curves import learning_curves, plot_curves
 from wsl.report.errors import ReportError
+from wsl.report.heatmap import Heatmap, heatmap, plot_heatmaps
 from wsl.report.images import plot_renderings
 from wsl.report.numbers import (
     NumberPredictions,
@@ -18,6 +19,7 @@ from wsl.report.summary import EncoderResult, Study, format_study, write_study
 
 __all__ = [
     "EncoderResult",
+    "Heatmap",
     "NumberPredictions",
     "Predictions",
     "ReportError",
@@ -25,10 +27,12 @@ __all__ = [
     "breakdown",
     "calibration",
     "format_study",
+    "heatmap",
     "learning_curves",
     "plot_confusion",
     "plot_curves",
     "plot_embeddings",
+    "plot_heatmaps",
     "plot_numbers",
     "plot_renderings",
     "read_metrics",
