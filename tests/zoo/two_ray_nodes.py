@@ -7,7 +7,6 @@ import os
 import sys
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_raylet_start_wait_time_s"] = "240"
 
 from ray.cluster_utils import Cluster
 
