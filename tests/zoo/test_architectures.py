@@ -159,3 +159,16 @@ def test_damaged_anywhere(zoo: Zoo, data: st.DataObject) -> None:
         wrong += view.rows[(other != view.matrix().view("u4")).any(axis=1)].tolist()
     assert failed == sorted(wrong), "exactly the damaged rows are named"
     assert damaged.fingerprint == zoo.fingerprint, "everything else is as it was"
+
+
+def test_a_network_of_a_zoo_runs_as_its_module(zoo_path: str) -> None:
+    zoo = Zoo.open(zoo_path)
+    network, weights = zoo.network(7), zoo.weights([7])
+    state = network.state_dict()
+    assert state.keys() == weights.keys() and not network.training
+    assert all(torch.equal(state[name], tensor[0]) for name, tensor in weights.items())
+    points = zoo.forward.points()
+    shown = zoo.forward.signal(network(points)).clamp(0, 1).reshape(zoo.forward.grid)
+    torch.testing.assert_close(shown, render(zoo, [7])[0])
+    with pytest.raises(ZooError):
+        zoo.network(len(zoo))

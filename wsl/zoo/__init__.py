@@ -1,5 +1,6 @@
 """The zoo store: trained networks in one file, with their metadata, splits and provenance."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from wsl.zoo._architecture import Located, ZooArchitecture
@@ -53,10 +54,15 @@ __all__ = [
 ]
 
 
+_PACKAGES = ("classifiers", "formats", "images", "inr", "language", "phases", "shapes", "training")
+
+
 def __getattr__(name: str) -> Any:
-    """``render`` on first use: it needs the INR modules, which import this package."""
+    """``render`` and the packages of this one on first use: they import this one, or take long to import."""
     if name == "render":
         from wsl.zoo.inr import render
 
         return render
+    if name in _PACKAGES:
+        return import_module(f"wsl.zoo.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

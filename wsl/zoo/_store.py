@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wsl.spec import WeightSpec
 from wsl.zoo._architecture import Located, ZooArchitecture, locate
@@ -135,6 +135,18 @@ class Zoo:
             ZooError: a row that does not exist, something that is not a row number, or several architectures.
         """
         return self._only("weights").weights(rows, dtype)
+
+    def network(self, row: int) -> nn.Module:
+        """One network as the module that it was trained in, with its weights, in evaluation mode.
+
+        Raises:
+            ZooError: a row that does not exist, or a zoo that does not say how its networks run.
+        """
+        (place,) = self.locate([row])
+        module = place.architecture.forward.build()
+        state = {name: tensor[0] for name, tensor in place.weights().items()}
+        module.load_state_dict(module.state_dict() | state)  # constants are not in the zoo
+        return module
 
     def architecture_of(self, rows: Rows = None) -> np.ndarray:
         """``(B,)`` text, the name of each row's architecture; ``rows`` as in :meth:`weights`."""
