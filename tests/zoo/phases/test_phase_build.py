@@ -1,5 +1,6 @@
 """Zoos over a grid of widths and batch sizes: cells, measures, resuming, workers, divergence, figures."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -129,8 +130,26 @@ def test_workers_and_interruptions_do_not_change_the_file(zoo, tmp_path, monkeyp
     assert build(tmp_path / "z.h5").path.read_bytes() == zoo.path.read_bytes()
 
 
+def test_other_processes_make_the_same_cell(tmp_path, monkeypatch):
+    caught = []
+    monkeypatch.setattr(
+        "wsl.zoo.phases._build.build_population", lambda out, population, *_, **__: caught.append(population)
+    )
+    build(tmp_path / "z.h5", widths=[2], batch_sizes=[32], limit=50)
+    here = caught[0].train
+    cell, there = pickle.loads(pickle.dumps((caught[0].stacks[0], here)))
+    made = [train(plans, lambda count: None).columns for train, plans in ((here, cell), (there, cell))]
+    assert made[0].keys() == made[1].keys()
+    assert all(np.array_equal(made[0][name], made[1][name]) for name in made[0])
+
+
 @pytest.mark.parametrize(
-    "nets", [SmallCnns((1, 1), "relu"), ResNets(norm="layer", activation="relu"), Vits(heads=1, patch=4)]
+    "nets",
+    [
+        SmallCnns((1, 1), "relu"),
+        pytest.param(ResNets(norm="layer", activation="relu"), marks=pytest.mark.slow),
+        pytest.param(Vits(heads=1, patch=4), marks=pytest.mark.slow),
+    ],
 )
 def test_other_architectures(tmp_path, nets):
     recipe = TrainingRecipe(0.01, optimizer="adam", epochs=1)
