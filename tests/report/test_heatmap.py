@@ -42,3 +42,5 @@ def test_figures(tmp_path, count):
     with Image.open(path) as image:
         pixels = np.asarray(image.convert("RGB"))
     assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 20
+    if count == 5:  # the last places of the second row stay empty
+        assert (pixels[-pixels.shape[0] // 2 :, -pixels.shape[1] // 3 :] == 255).all()

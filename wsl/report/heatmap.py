@@ -70,7 +70,7 @@ def plot_heatmaps(maps: Mapping[str, Heatmap], x_name: str, y_name: str, path: P
     rows = -(-len(maps) // columns)
     made = figure(4.2 * columns, 3.6 * rows)
     panels = made.subplots(rows, columns, squeeze=False).flat
-    for axes, (title, drawn) in zip(panels, maps.items(), strict=False):
+    for (title, drawn), axes in zip(maps.items(), panels, strict=False):
         if drawn.values.dtype.kind == "U":
             _draw_text(axes, drawn)
         else:
@@ -91,7 +91,7 @@ def _draw_numbers(axes: Axes, drawn: Heatmap) -> AxesImage:
     norm, colours = Normalize(low, high), "viridis"
     if low < 0 < high:
         limit = max(-low, high)
-        norm, colours = TwoSlopeNorm(0, -limit, limit), "seismic_r"
+        norm, colours = TwoSlopeNorm(0, -limit, limit), "seismic"
     elif low > 0 and high > _LOGARITHMIC * low:
         norm = LogNorm(low, high)
     image = axes.imshow(values, norm=norm, cmap=colours, aspect="auto", interpolation="nearest")
