@@ -59,7 +59,8 @@ def heatmap(x: np.ndarray, y: np.ndarray, values: np.ndarray) -> Heatmap:
 def plot_heatmaps(maps: Mapping[str, Heatmap], x_name: str, y_name: str, path: Path) -> Path:
     """Draw heat maps beside one another; small ``y`` above, as in arXiv:2107.11228.
 
-    Numbers of both signs have 0 in white; positive ones that differ much have logarithmic colours.
+    Numbers of both signs have 0 in white; positive ones that differ much have logarithmic colours. A text has
+    one colour in all maps.
 
     Args:
         maps: title -> map.
@@ -70,9 +71,11 @@ def plot_heatmaps(maps: Mapping[str, Heatmap], x_name: str, y_name: str, path: P
     rows = -(-len(maps) // columns)
     made = figure(4.2 * columns, 3.6 * rows)
     panels = made.subplots(rows, columns, squeeze=False).flat
+    texts = [drawn.values.flatten() for drawn in maps.values() if drawn.values.dtype.kind == "U"]
+    names = [name for name in np.unique(np.concatenate(texts)).tolist() if name] if texts else []
     for (title, drawn), axes in zip(maps.items(), panels, strict=False):
         if drawn.values.dtype.kind == "U":
-            _draw_text(axes, drawn)
+            _draw_text(axes, drawn, names)
         else:
             made.colorbar(_draw_numbers(axes, drawn), ax=axes, shrink=0.85)
         axes.set_title(title, fontsize="medium")
@@ -99,8 +102,7 @@ def _draw_numbers(axes: Axes, drawn: Heatmap) -> AxesImage:
     return image
 
 
-def _draw_text(axes: Axes, drawn: Heatmap) -> None:
-    names = [name for name in np.unique(drawn.values).tolist() if name]
+def _draw_text(axes: Axes, drawn: Heatmap, names: list[str]) -> None:
     numbers = np.full(drawn.values.shape, np.nan)
     for number, name in enumerate(names):
         numbers[drawn.values == name] = number
