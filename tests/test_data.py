@@ -15,7 +15,8 @@ from wsl.data import (
     zoo_statistics,
 )
 from wsl.encoders import GraphMetanetwork
-from wsl.zoo import Zoo, ZooError
+from wsl.models import Siren
+from wsl.zoo import Architecture, Shard, ShardedBuild, Split, Zoo, ZooError
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +236,30 @@ def test_conditions_choose_rows_of_every_split_or_of_some(zoo_path):
         assert set(batch.labels.tolist()) == {0}
     with pytest.raises(DataError, match=r"none of the 72 networks in split 'train' .* 'label == 9'"):
         ZooDataModule(zoo_path, where="label == 9").check("fit")
+
+
+def test_conditions_for_splits_that_there_are_not_are_refused(zoo_path):
+    with pytest.raises(
+        DataError, match="where has a condition for 'trian', but the splits are test, train, val"
+    ):
+        ZooDataModule(zoo_path, where={"trian": "label == 0"}).check("fit")
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_diverged_training_networks_are_refused_before_a_run(tmp_path, mixed):
+    path = str(tmp_path / "diverged.h5")
+    network = Siren(2, (6, 5), 1, generator=torch.Generator().manual_seed(0)).state_dict()
+    weights = {name: np.stack([tensor.numpy()] * 6) for name, tensor in network.items()}
+    weights["layers.1.weight"][0, 0, 0] = np.inf
+    architecture = Architecture("Siren", tiny_zoo.SPEC, tiny_zoo.FORWARD)
+    model = np.arange(6)
+    with ShardedBuild(path, architectures=[architecture], shards=[Shard(6)], provenance={}) as build:
+        build.write(0, weights, {"label": model % 2, "model": model, "diverged": (model == 0).astype(int)})
+        build.pack({"train": Split(np.arange(4), {}, 0), "val": Split(np.arange(4, 6), {}, 0)})
+    given = [path] if mixed else path
+    with pytest.raises(DataError, match=r"split 'train' .* not finite(.|\n)*diverged == 0"):
+        ZooDataModule(given).check("fit")
+    ZooDataModule(given, where="diverged == 0").check("fit")
 
 
 def test_statistics_are_of_the_chosen_rows(zoo_path):

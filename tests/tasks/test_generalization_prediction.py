@@ -10,10 +10,11 @@ from short_runs import assert_resumes, train
 from torch.nn import functional as F
 
 from wsl._scores import scores
+from wsl.augment import MixUp
 from wsl.data import ZooDataModule
 from wsl.encoders import GraphMetanetwork
 from wsl.tasks import GeneralizationPrediction, TaskError
-from wsl.tasks.generalization_prediction import ranking_loss
+from wsl.tasks.generalization_prediction import _numbers, ranking_loss
 from wsl.zoo import Zoo
 
 SMALL = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)
@@ -81,6 +82,15 @@ def test_cross_entropy_is_that_of_shares(zoo_path):
     assert torch.allclose(task._distance(values, targets), expected)
 
 
+def test_whole_numbers_can_be_mixed(zoo_path):
+    """MixUp makes probabilities of whole numbers; what is predicted is their mean, as of other numbers."""
+    shares = torch.tensor([[0.25, 0, 0.75], [0, 1, 0]])
+    assert torch.allclose(_numbers(shares), torch.tensor([1.5, 1.0]))
+    mixed = data(zoo_path, label="label", augmentations=[MixUp()])
+    _, trainer = train(GeneralizationPrediction(SMALL, loss="mse", ranking=0.1), mixed)
+    assert np.isfinite(float(trainer.callback_metrics["train/loss"]))
+
+
 def test_ranking_loss_is_the_mean_over_pairs_that_differ():
     values, targets = torch.tensor([0.2, 1.0, -0.5, 0.3]), torch.tensor([1.0, 2.0, 2.0, 0.0])
     pairs = [
@@ -96,9 +106,15 @@ def test_ranking_loss_is_the_mean_over_pairs_that_differ():
         ({}, "1 + score", "for shares from 0 to 1"),
         ({}, "label", "for shares from 0 to 1"),
         ({"loss": "mse"}, "score / 0", "not finite"),
+        # a single image of the val split has a label that is no share, or no number
+        ({}, "score + (image == {val})", "for shares from 0 to 1"),
+        ({"loss": "mse"}, "score / (image != {val}) + 0 / (image != {val})", "not finite for 2 of .* 'val'"),
         ({"loss": "mse"}, "scor", "no metadata column 'scor'"),
     ],
 )
 def test_targets_it_cannot_use_are_refused(zoo_path, task, label, message):
+    zoo = Zoo.open(zoo_path)
+    rows = [row for row in zoo.split("val") if zoo.metadata["score"][row]]
+    label = label.format(val=zoo.metadata["image"][rows[0]])
     with pytest.raises((TaskError, ValueError), match=message):
         train(GeneralizationPrediction(SMALL, **task), data(zoo_path, label=label))

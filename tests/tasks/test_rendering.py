@@ -46,6 +46,14 @@ def test_it_adds_nothing_to_checkpoints_and_its_constants_go_along():
     assert renderer(weights).dtype == torch.float64
 
 
+def test_colours_are_made_where_the_networks_are():
+    definition = ForwardDefinition(
+        "wsl.models:Siren", {"hidden": [4], "out_features": 3}, (4, 5), (0.1, 0.2, 0.3), (1.0, 2.0, 3.0), 3
+    )
+    weights = {name: tensor.to("meta") for name, tensor in weights_of(definition).items()}
+    assert Renderer(definition).to("meta")(weights).shape == (3, 4, 5, 3)
+
+
 def test_other_networks_are_refused():
     with pytest.raises(TaskError, match="no coordinate grid"):
         Renderer(ForwardDefinition("wsl.models:SmallCNN"))

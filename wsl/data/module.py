@@ -1,6 +1,7 @@
 """Lightning data modules over zoos."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
@@ -12,9 +13,10 @@ from wsl.data.loading import WeightLoader, ZooRows
 from wsl.data.sampling import ArchitectureSampler, BatchSampler
 from wsl.data.statistics import WeightStatistics, mixed_statistics, zoo_statistics
 from wsl.spec import WeightSpec
-from wsl.zoo import ForwardDefinition, MissingColumnError, Zoo
+from wsl.zoo import ForwardDefinition, MissingColumnError, Zoo, ZooError
 
 MOST_CLASSES = 1_000_000
+_SPLITS = ("train", "val", "test")
 
 
 class DataError(ValueError):
@@ -22,7 +24,10 @@ class DataError(ValueError):
 
 
 class Targets(NamedTuple):
-    """The numbers to predict, over the training networks; ``std`` is 0 for a single one."""
+    """The numbers to predict: ``mean`` and ``std`` over the training networks, limits over all splits.
+
+    ``std`` is 0 for a single network.
+    """
 
     mean: float
     std: float
@@ -64,7 +69,7 @@ class BaseDataModule(pl.LightningDataModule):
 
     @property
     def targets(self) -> Targets:
-        """The labels of the train split as numbers; for tasks that predict these."""
+        """The labels as numbers; for tasks that predict these. All must be finite."""
         raise NotImplementedError
 
     @property
@@ -146,6 +151,7 @@ class ZooDataModule(BaseDataModule):
         parts = [_labels(zoo, self.label) for zoo in zoos]
         whole = all(part.dtype == np.int64 for part in parts)
         self._labels = np.concatenate(parts).astype(np.int64 if whole else np.float32, copy=False)
+        self._check_where(zoos)
         self._zoos = ZooCollection(zoos)
 
     def check(self, stage: str) -> None:
@@ -155,6 +161,7 @@ class ZooDataModule(BaseDataModule):
             self.rows(split)
         if stage == "fit":
             self.zoos.modules(self.augmentations)
+            _ = self.statistics
 
     @property
     def zoos(self) -> ZooCollection:
@@ -187,10 +194,19 @@ class ZooDataModule(BaseDataModule):
     def statistics(self) -> WeightStatistics:
         if self._statistics is None:
             rows = self.rows("train")
-            if self.mixed:
-                self._statistics = mixed_statistics(self.zoos.chunks(rows))
-            else:
-                self._statistics = zoo_statistics(self.zoos.zoos[0], rows)
+            try:
+                if self.mixed:
+                    self._statistics = mixed_statistics(self.zoos.chunks(rows))
+                else:
+                    self._statistics = zoo_statistics(self.zoos.zoos[0], rows)
+            except ZooError:
+                raise
+            except ValueError as err:
+                raise DataError(
+                    f"the split 'train' of {self.path} has networks whose weights are not finite: "
+                    f"{str(err).partition(',')[0]}.\n"
+                    "  Leave networks out that diverged, with data.where, such as diverged == 0."
+                ) from err
         return self._statistics
 
     @property
@@ -212,16 +228,20 @@ class ZooDataModule(BaseDataModule):
 
     @property
     def targets(self) -> Targets:
-        values = self.labels[self.rows("train")].astype(np.float64)
-        if not np.isfinite(values).all():
-            missing = int((~np.isfinite(values)).sum())
-            raise DataError(
-                f"{self.label!r} of {self.path} is not finite for {missing} of {len(values)} training "
-                "networks.\n"
-                "  Leave them out with data.where, such as diverged == 0, or name another column with "
-                "data.label."
-            )
-        return Targets(float(values.mean()), float(values.std()), float(values.min()), float(values.max()))
+        values = {"train": self.labels[self.rows("train")].astype(np.float64)}
+        for split in _SPLITS[1:]:
+            with suppress(DataError, ZooError):  # there is no such network
+                values[split] = self.labels[self.rows(split)].astype(np.float64)
+        for split, some in values.items():
+            if missing := int((~np.isfinite(some)).sum()):
+                raise DataError(
+                    f"{self.label!r} of {self.path} is not finite for {missing} of {len(some)} networks in "
+                    f"split {split!r}.\n"
+                    "  Leave them out with data.where, such as diverged == 0, or name another column with "
+                    "data.label."
+                )
+        train, every = values["train"], np.concatenate(list(values.values()))
+        return Targets(float(train.mean()), float(train.std()), float(every.min()), float(every.max()))
 
     @property
     def fingerprint(self) -> str:
@@ -282,6 +302,16 @@ class ZooDataModule(BaseDataModule):
             raise DataError(
                 f"the run to resume saw other data than {self.path}: {differences}.\n"
                 "  Resume with the run's own data settings, or start a run under another name."
+            )
+
+    def _check_where(self, zoos: Sequence[Zoo]) -> None:
+        """Raise DataError for conditions on splits that nobody would read."""
+        known = {*_SPLITS, self.predict_split, *(split for zoo in zoos for split in zoo.splits)}
+        given = self.where if isinstance(self.where, dict) else {}
+        if unknown := sorted(set(given) - known):
+            raise DataError(
+                f"where has a condition for {', '.join(map(repr, unknown))}, but the splits are "
+                f"{', '.join(sorted(known))}.\n  Name one of them in data.where."
             )
 
     def _mixed_classes(self) -> int | None:

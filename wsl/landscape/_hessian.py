@@ -66,8 +66,8 @@ def hessian_top(
         tolerance: a network is done when a product changes its eigenvalue by less than this share.
     """
     product = hessian_product(loss, rows)
-    vectors = torch.randn(rows.shape, generator=generator, dtype=rows.dtype)
-    found, done = rows.new_zeros(len(rows)), torch.zeros(len(rows), dtype=torch.bool)
+    vectors = torch.randn(rows.shape, generator=generator, dtype=rows.dtype).to(rows)
+    found, done = rows.new_zeros(len(rows)), rows.new_zeros(len(rows), dtype=torch.bool)
     tiny = torch.finfo(rows.dtype).tiny
     for _ in range(iterations):
         vectors = vectors / vectors.norm(dim=1, keepdim=True).clamp_min(tiny)

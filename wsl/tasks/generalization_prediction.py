@@ -71,7 +71,7 @@ class GeneralizationPrediction(InvariantTask):
         targets = data.targets
         if self.loss != "mse" and (targets.low < 0 or targets.high > 1):
             raise TaskError(
-                f"loss is {self.loss}, which is for shares from 0 to 1, but the targets of the training "
+                f"loss is {self.loss}, which is for shares from 0 to 1, but the targets of the "
                 f"networks reach from {targets.low:.4g} to {targets.high:.4g}.\n"
                 "  Set model.loss to mse, or name a column of shares with data.label."
             )
@@ -91,7 +91,7 @@ class GeneralizationPrediction(InvariantTask):
         return {"predictions": values.sigmoid()}
 
     def step(self, batch: WeightBatch | MixedBatch, stage: str) -> Tensor:
-        outputs, targets = self(batch.weights), batch.labels.to(self.target_mean.dtype)
+        outputs, targets = self(batch.weights), _numbers(batch.labels).to(self.target_mean.dtype)
         values = outputs.squeeze(1)
         loss = self._distance(values, targets)
         if self.ranking:
@@ -125,6 +125,11 @@ class GeneralizationPrediction(InvariantTask):
         found: dict[str, Any] = {f"{stage}/{name}": value for name, value in scores.compute().items()}
         scores.reset()
         self.log_dict(found, on_step=False, on_epoch=True, batch_size=1)
+
+
+def _numbers(labels: Tensor) -> Tensor:
+    """Labels ``(B,)``. Whole numbers were mixed as probabilities ``(B, classes)``: their means are meant."""
+    return labels if labels.dim() == 1 else labels @ torch.arange(labels.shape[1]).to(labels)
 
 
 def ranking_loss(values: Tensor, targets: Tensor) -> Tensor:

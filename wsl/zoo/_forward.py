@@ -134,7 +134,9 @@ class ForwardDefinition:
     def signal(self, outputs: Tensor) -> Tensor:
         """From a module's outputs ``(..., channels)`` to the signal of the same shape; not clipped."""
         scale, offset = (
-            torch.tensor(value, dtype=outputs.dtype) if isinstance(value, tuple) else value
+            torch.tensor(value, dtype=outputs.dtype, device=outputs.device)
+            if isinstance(value, tuple)
+            else value
             for value in (self.output_scale, self.output_offset)
         )
         return outputs * scale + offset
