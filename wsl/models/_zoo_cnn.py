@@ -82,5 +82,5 @@ class ModelZooCNN(nn.Module):
         return x
 
     def example_inputs(self, count: int, generator: torch.Generator | None = None) -> Tensor:
-        """Images of noise, of a size that the network runs on: ``(count, in_channels, side, side)``, normal."""
+        """Normal noise of a size that the network runs on: ``(count, in_channels, side, side)``."""
         return torch.randn(count, self.in_channels, self.side, self.side, generator=generator)

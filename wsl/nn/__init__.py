@@ -15,8 +15,8 @@ from wsl.nn._fast_network import NetworkUpdate, kind_means
 from wsl.nn._fast_order import run_order
 from wsl.nn._fast_readout import BilinearReadout
 from wsl.nn._fast_run import LearnedRun
-from wsl.nn._fourier import GaussianFourierFeatures
 from wsl.nn._flat_head import FlatHead
+from wsl.nn._fourier import GaussianFourierFeatures
 from wsl.nn._heads import EquivariantHead, InvariantHead
 from wsl.nn._index_encoding import index_encoding
 from wsl.nn._message_passing import MessagePassing
@@ -61,8 +61,8 @@ __all__ = [
     "EdgeStep",
     "EdgeUpdate",
     "EquivariantHead",
-    "FlatHead",
     "FastEmbedding",
+    "FlatHead",
     "GaussianFourierFeatures",
     "GeneratedProbes",
     "GraphState",

@@ -63,8 +63,8 @@ def learn_initialisation(
     (arXiv:1803.02999), whose inner loop is an ordinary fit. MAML would need second derivatives of the stacks.
     Deviates: Adam in the inner loop, as in the fits that follow.
 
-    Median PSNR of test digits after 5, 20 and 50 steps of ``configs/zoo/digits_inr_meta.yaml``: 17.8, 25.1 and
-    33.7 dB, and 9.7, 17.7 and 27.2 dB with ``--initialisation shared``.
+    Median PSNR of test digits after 5, 20 and 50 steps of ``configs/zoo/digits_inr_meta.yaml``: 17.8, 25.1
+    and 33.7 dB, and 9.7, 17.7 and 27.2 dB with ``--initialisation shared``.
     """
     inner = replace(recipe, steps=meta.steps, target_psnr=None)
     inputs, channels = len(signals.grid), signals.channels
