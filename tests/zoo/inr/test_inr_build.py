@@ -26,7 +26,8 @@ def zoo(tmp_path_factory):
 def test_rows_and_columns(zoo):
     columns = zoo.metadata
     assert len(zoo) == 60
-    assert set(columns) == {"image", "label", "view", "seed", "steps", "psnr", "psnr_offgrid"}
+    assert set(columns) == {"image", "label", "view", "seed", "steps", "diverged", "psnr", "psnr_offgrid"}
+    assert not columns["diverged"].any()
     assert columns["image"].tolist() == list(range(30)) * 2
     assert columns["view"].tolist() == [0] * 30 + [1] * 30
     assert np.array_equal(columns["label"], np.tile(DigitsImages().load().labels[:30], 2))
@@ -117,7 +118,7 @@ def test_shapes_are_rendered_as_they_were_judged(tmp_path, source, offset):
     )
     columns = zoo.metadata
     assert set(columns) == {
-        *("shape", "label", "view", "seed", "steps"),
+        *("shape", "label", "view", "seed", "steps", "diverged"),
         *("iou", "surface_accuracy", "uniform_error", "surface_error"),
     }
     assert columns["label"].tolist() == list(range(7))
@@ -148,6 +149,14 @@ def test_learned_initial_weights_need_fewer_steps(tmp_path):
     assert zoo.provenance["initialisation"] == "meta"
     assert zoo.provenance["meta"]["algorithm"] == "Reptile"
     assert zoo.provenance["meta"]["signals"] == 105
+
+
+def test_diverged_fits_are_kept_and_flagged(tmp_path):
+    hot = FitRecipe(steps=3, learning_rate=1e30)
+    zoo = build(tmp_path / "z.h5", recipe=hot)
+    assert zoo.metadata["diverged"].tolist() == [1] * 30
+    with pytest.raises(ZooError, match="initial weights has diverged"):
+        build(tmp_path / "m.h5", recipe=hot, initialisation="meta", meta=MetaRecipe(rounds=2))
 
 
 def test_initial_weights_are_learned_from_training_images_alone(tmp_path):

@@ -32,6 +32,7 @@ from wsl.zoo.inr._recipe import FitRecipe
 from wsl.zoo.inr._signals import Signals, signals_of
 from wsl.zoo.inr._stack import NetworkStack
 from wsl.zoo.shapes import ShapeSource
+from wsl.zoo.training import finite_rows
 
 _SIREN, _RECIPE = SirenConfig(), FitRecipe()
 _SPLITS = {"train": 0.7, "val": 0.1, "test": 0.2}
@@ -119,11 +120,11 @@ def build_inr_zoo(
     """Fit INRs to images or solids and store them; called again, an interrupted build goes on.
 
     Row ``view * signals + signal``. Columns: ``image`` or ``shape`` (its number), ``view``, ``label`` (if the
-    source has labels), further metadata of the source, ``seed`` (of the initial weights), ``steps``, and the
-    quality: of images ``psnr`` (dB, on the pixels) and ``psnr_offgrid`` (half a pixel between them, against
-    bilinear interpolation), of solids ``iou``, ``surface_accuracy``, ``uniform_error`` and ``surface_error``
-    at points that the fit did not see. The result does not depend on the executor, on ``workers`` or
-    on interruptions.
+    source has labels), further metadata of the source, ``seed`` (of the initial weights), ``steps``,
+    ``diverged`` (1 where weights are not finite: such networks are stored like all others), and the quality:
+    of images ``psnr`` (dB, on the pixels) and ``psnr_offgrid`` (half a pixel between them, against bilinear
+    interpolation), of solids ``iou``, ``surface_accuracy``, ``uniform_error`` and ``surface_error`` at points
+    that the fit did not see. The result does not depend on the executor, on ``workers`` or on interruptions.
 
     Args:
         out: the zoo file to make; never overwritten.
@@ -179,7 +180,8 @@ def build_inr_zoo(
             plan = plan.ready()
         missing = sum(len(build.rows_of(shard)) for shard in build.pending)
         with FitProgress(len(groups), len(groups) - missing, shown=progress) as bar:
-            maker = _ShardMaker(plan, list(spec.tensors), [build.rows_of(i) for i in range(len(shards))])
+            rows = [build.rows_of(i) for i in range(len(shards))]
+            maker = _ShardMaker(plan, list(spec.tensors), rows, dtype)
             write_pending(build, maker, machines, bar.advance)
         return build.pack(parts)
 
@@ -218,12 +220,14 @@ class _ShardMaker:
     """Of the tensors."""
     rows: list[range]
     """Of each shard."""
+    dtype: str
+    """In which weights are stored."""
 
     def __call__(self, shard: int, report: Report) -> Made:
-        return _fit_rows(self.plan, self.names, self.rows[shard], report)
+        return _fit_rows(self.plan, self.names, self.rows[shard], self.dtype, report)
 
 
-def _fit_rows(plan: _Plan, names: list[str], rows: range, report: Report) -> Made:
+def _fit_rows(plan: _Plan, names: list[str], rows: range, dtype: str, report: Report) -> Made:
     """Weights, by ``names``, and metadata of some rows, fitted in stacks of a fixed size."""
     signals, architecture = plan.signals, plan.architecture
     stack = architecture.stack(len(signals.grid), signals.channels)
@@ -242,6 +246,7 @@ def _fit_rows(plan: _Plan, names: list[str], rows: range, report: Report) -> Mad
             "view": view,
             "seed": seeds,
             "steps": fit.steps.numpy(),
+            "diverged": (~finite_rows(fit.rows, dtype)).astype(np.int64),
             **quality,
         }
         for column, values in found.items():

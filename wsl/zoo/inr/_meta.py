@@ -59,6 +59,9 @@ def learn_initialisation(
         recipe: of the fits that will start there.
         seed: of the weights that learning starts from, and of the batches.
 
+    Raises:
+        ZooError: it diverges.
+
     Source: Tancik et al. 2021 (arXiv:2012.02189), section 3, with Reptile, eq. 7 of Nichol et al. 2018
     (arXiv:1803.02999), whose inner loop is an ordinary fit. MAML would need second derivatives of the stacks.
     Deviates: Adam in the inner loop, as in the fits that follow.
@@ -77,6 +80,8 @@ def learn_initialisation(
             targets = signals.targets(drawn, between=inner.half_pixel_phases).map(architecture.outputs_of)
             fitted = fit_networks(stack, weights.repeat(len(drawn), 1), targets, inner).rows
             weights = weights.lerp(fitted.mean(0), meta.rate * (1 - turn / meta.rounds))
+    if not weights.isfinite().all():
+        raise ZooError("Learning the initial weights has diverged. Lower recipe.learning_rate or meta.rate.")
     return weights
 
 
