@@ -149,5 +149,5 @@ def test_data_that_it_cannot_decode(tmp_path, zoo_path, monkeypatch):
         task.rehearse(data(str(mixed_zoo.build(tmp_path / "cnns.h5").path)))
     monkeypatch.setattr(tiny_zoo, "FORWARD", tiny_zoo.replace(tiny_zoo.FORWARD, grid=None))
     path = str(tiny_zoo.build(tmp_path / "zoo.h5", images=20).path)
-    with pytest.raises(TaskError, match="have no coordinate grid"):
+    with pytest.raises(TaskError, match="has no coordinate grid"):
         task.rehearse(data(path))

@@ -14,8 +14,8 @@ from wsl.data import ZooDataModule
 from wsl.encoders import GraphMetanetwork, MixedEncoder, ScaleGMN
 from wsl.tasks import ContrastiveEmbedding, TaskError
 from wsl.tasks.contrastive import nt_xent, retrieval
-from wsl.tasks.rendering import Renderer
 from wsl.zoo import Zoo
+from wsl.zoo.inr import Renderer
 
 SMALL = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)
 FAST = partial(torch.optim.AdamW, lr=0.01)

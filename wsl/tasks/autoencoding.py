@@ -15,8 +15,8 @@ from wsl.tasks.base import NOT_BUILT, BaseTask, EncoderFactory, OptimizerFactory
 from wsl.tasks.factories import TaskError
 from wsl.tasks.invariant import STAGES, InvariantTask
 from wsl.tasks.probing import from_plain
-from wsl.tasks.rendering import Renderer
 from wsl.tasks.schedule import WarmupCosine
+from wsl.zoo.inr import Renderer
 
 _SHOWN = 8
 _FINEST = 1e-10  # mean squared error below which reconstructions count as equal

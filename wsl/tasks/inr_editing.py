@@ -16,8 +16,8 @@ from wsl.tasks.edits import Dilate, Edit
 from wsl.tasks.factories import TaskError, value_from_plain, value_to_plain
 from wsl.tasks.invariant import STAGES
 from wsl.tasks.probing import from_plain
-from wsl.tasks.rendering import Renderer
 from wsl.tasks.schedule import WarmupCosine
+from wsl.zoo.inr import Renderer
 
 _SHOWN = 8
 

@@ -5,13 +5,12 @@ import math
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from wsl.zoo._architecture import Located, ZooArchitecture
 from wsl.zoo._errors import ZooError
-from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._map import Rows, select
 from wsl.zoo._store import Zoo
+from wsl.zoo.inr._renderer import Renderer, grid_shape
 
 _POINTS = 2**18
 
@@ -40,7 +39,7 @@ def render(zoo: Zoo | ZooArchitecture, rows: Rows = None, *, batch: int | None =
     else:
         parts = zoo.locate(rows)
         views = [part.architecture for part in parts] or list(zoo.architectures.values())
-    shapes = {view.name: _grid_shape(view.forward) for view in views}
+    shapes = {view.name: grid_shape(view.forward) for view in views}
     if len(set(shapes.values())) > 1:
         raise ZooError(
             f"These networks have grids of several shapes: {shapes}. Render one architecture at a time: "
@@ -48,28 +47,9 @@ def render(zoo: Zoo | ZooArchitecture, rows: Rows = None, *, batch: int | None =
         )
     signals = torch.empty(sum(len(part.rows) for part in parts), *shapes[views[0].name])
     for part in parts:
+        show = Renderer(part.architecture.forward).show
         size = batch or max(1, _POINTS // math.prod(part.architecture.forward.grid or (1,)))
         for start in range(0, len(part.rows), size):
             some = slice(start, start + size)
-            signals[part.positions[some]] = _signals(part.architecture, part.rows[some])
+            signals[part.positions[some]] = show(part.architecture.weights(part.rows[some]))
     return signals
-
-
-def _grid_shape(forward: ForwardDefinition) -> tuple[int, ...]:
-    if forward.grid is None:
-        raise ZooError("This zoo has no coordinate grid: its networks are no INRs and cannot be rendered.")
-    return (*forward.grid, forward.channels) if forward.channels > 1 else forward.grid
-
-
-@torch.no_grad()
-def _signals(view: ZooArchitecture, rows: np.ndarray) -> Tensor:
-    module, points = view.forward.build(), view.forward.points()
-
-    def run(weights: dict[str, Tensor]) -> Tensor:
-        output: Tensor = functional_call(module, weights, (points,))
-        return output
-
-    signals = view.forward.signal(torch.func.vmap(run)(view.weights(rows)))
-    if view.forward.clipped:
-        signals = signals.clamp(0, 1)
-    return signals.reshape(len(rows), *_grid_shape(view.forward))

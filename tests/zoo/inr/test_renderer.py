@@ -1,12 +1,11 @@
-"""Rendering of INRs for tasks: the zoo's own, differentiable, in any type, and refusals."""
+"""Rendering of any weights: as the zoo's own, differentiable, in any type, and refusals."""
 
 import pytest
 import tiny_zoo
 import torch
 
-from wsl.tasks import TaskError
-from wsl.tasks.rendering import Renderer
-from wsl.zoo import ForwardDefinition, Zoo, render
+from wsl.zoo import ForwardDefinition, Zoo, ZooError, render
+from wsl.zoo.inr import Renderer
 
 FOURIER = ForwardDefinition("wsl.models:FourierMLP", {"hidden": [4], "frequencies": 3}, grid=(4, 5))
 
@@ -55,5 +54,5 @@ def test_colours_are_made_where_the_networks_are():
 
 
 def test_other_networks_are_refused():
-    with pytest.raises(TaskError, match="no coordinate grid"):
+    with pytest.raises(ZooError, match="no coordinate grid"):
         Renderer(ForwardDefinition("wsl.models:SmallCNN"))

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from wsl.tasks.factories import TaskError
-from wsl.zoo import ForwardDefinition
+from wsl.zoo._errors import ZooError
+from wsl.zoo._forward import ForwardDefinition
 
 
 class Renderer(nn.Module):
@@ -21,21 +21,14 @@ class Renderer(nn.Module):
     channels, in the networks' type; not cut to [0, 1].
 
     Raises:
-        TaskError: the networks are no INRs.
+        ZooError: there is no grid, so the networks are no INRs.
     """
 
     points: Tensor
 
     def __init__(self, definition: ForwardDefinition) -> None:
         super().__init__()
-        if definition.grid is None:
-            raise TaskError(
-                "the task renders networks, and those of the zoo have no coordinate grid.\n"
-                "  Give it a zoo of INRs."
-            )
-        self.definition = definition
-        channels = (definition.channels,) if definition.channels > 1 else ()
-        self.shape = (*definition.grid, *channels)
+        self.definition, self.shape = definition, grid_shape(definition)
         self._module = (definition.build().requires_grad_(False),)  # in a tuple: no part of the model
         self.register_buffer("points", definition.points(), persistent=False)
 
@@ -57,3 +50,10 @@ class Renderer(nn.Module):
         """Constants of the networks go along to another device or type."""
         self._module[0]._apply(fn, recurse)
         return super()._apply(fn, recurse)
+
+
+def grid_shape(definition: ForwardDefinition) -> tuple[int, ...]:
+    """Shape of one signal: ``(*grid,)``, or ``(*grid, C)`` of several channels; ZooError without a grid."""
+    if definition.grid is None:
+        raise ZooError("This zoo has no coordinate grid: its networks are no INRs and cannot be rendered.")
+    return (*definition.grid, definition.channels) if definition.channels > 1 else definition.grid
