@@ -151,3 +151,11 @@ def test_what_does_not_fit_is_said(inside, zoo_path, capsys, command, message):
     capsys.readouterr()
     assert main(command) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["data: {", "text", "data: 1"])
+def test_configurations_that_are_none(folder, capsys, content):
+    (folder / "runs/a").mkdir(parents=True)
+    (folder / "runs/a/config.yaml").write_text(content)
+    assert main(["probe", "--name", "a"]) == 2
+    assert "config.yaml" in capsys.readouterr().err

@@ -217,10 +217,22 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert main(["report", "a", "--html", "pages/a.html"]) == 0
     assert capsys.readouterr().out.splitlines() == ["report.html", os.path.join("pages", "a.html")]
     assert "Report of a" in (tmp_path / "pages" / "a.html").read_text()
+    assert main(["report", "a", "--html", "pages"]) == 2
+    assert "pages cannot be used: Is a directory" in capsys.readouterr().err
+    assert not (tmp_path / "pages.partial").exists()
     assert main(["report", "a", "b", "--out", "x"]) == 2
     assert "Name it with --html" in capsys.readouterr().err
     assert main(["report", "a", "nowhere"]) == 2
     assert "there is no folder nowhere" in capsys.readouterr().err
+
+
+def test_figures_of_a_run_with_a_damaged_configuration(tmp_path, capsys):
+    run = write_run(tmp_path / "a", kind="numbers")
+    (run / "config.yaml").write_text("data: {")
+    assert main(["report", str(run)]) == 2
+    assert "does not read as YAML" in capsys.readouterr().err
+    (run / "config.yaml").write_text("data: 1")
+    assert main(["report", str(run)]) == 0
 
 
 @pytest.mark.slow

@@ -92,7 +92,12 @@ def _config(folder: Path, runs: str, name: str) -> dict[str, Any]:
     path = folder / "config.yaml"
     if not path.is_file():
         raise CommandError(f"there is no run {name!r} in {runs}: {path} does not exist. Train it with `fit`.")
-    config: dict[str, Any] = get_loader("yaml")(path.read_text("utf-8"))
+    try:
+        config: Any = get_loader("yaml")(path.read_text("utf-8"))
+    except Exception as err:  # yaml's own errors share no base with those of decoding
+        raise CommandError(f"{path} does not read as YAML ({type(err).__name__}). Was it cut off?") from err
+    if not isinstance(config, dict) or not {"model", "data", "seed_everything"} <= set(config):
+        raise CommandError(f"{path} is no configuration of a run: it needs model, data and seed_everything.")
     return config
 
 

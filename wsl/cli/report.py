@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jsonargparse import ArgumentParser, get_loader
+from jsonargparse import ArgumentParser
 
 from wsl.report import (
     ReportError,
@@ -18,6 +18,7 @@ from wsl.report import (
     read_metrics,
     read_number_predictions,
     read_predictions,
+    read_settings,
     write_breakdown,
     write_page,
 )
@@ -82,11 +83,8 @@ def _draw(folder: Path, given: str | None) -> None:
 
 def _columns(folder: Path, rows: np.ndarray) -> dict[str, np.ndarray] | None:
     """Metadata of the predicted rows, from the zoo that the run was trained on; None if it is gone."""
-    config = folder / "config.yaml"
-    if not config.is_file():
-        return None
-    path = get_loader("yaml")(config.read_text("utf-8"))["data"]["init_args"]["path"]
-    if not isinstance(path, str) or not Path(path).is_file():
+    path = read_settings(folder).get("data.path")
+    if path is None or not Path(path).is_file():
         return None
     zoo = Zoo.open(path)
     if rows.max() >= len(zoo):

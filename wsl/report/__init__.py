@@ -14,7 +14,7 @@ from wsl.report.numbers import (
 )
 from wsl.report.page import write_page
 from wsl.report.predictions import Predictions, plot_confusion, plot_embeddings, read_predictions
-from wsl.report.runs import read_metrics
+from wsl.report.runs import read_metrics, read_settings
 from wsl.report.summary import EncoderResult, Study, format_study, write_study
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "read_metrics",
     "read_number_predictions",
     "read_predictions",
+    "read_settings",
     "write_breakdown",
     "write_page",
     "write_study",

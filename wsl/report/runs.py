@@ -76,7 +76,7 @@ def read_run(folder: Path, name: str | None = None) -> RunRecord:
         )
     numbers = read_number_predictions(folder)
     tells_classes = numbers is None and (folder / "predictions.csv").is_file()
-    settings = flatten(_mapping(folder / "config.yaml"))
+    settings = read_settings(folder)
     pictures = folder / "pictures.png"
     return RunRecord(
         name=name or folder.resolve().name,
@@ -97,6 +97,15 @@ def read_runs(folders: list[Path]) -> list[RunRecord]:
         read_run(folder, name if names.count(name) == 1 else str(folder))
         for folder, name in zip(folders, names, strict=True)
     ]
+
+
+def read_settings(folder: Path) -> dict[str, str]:
+    """The configuration of a run, flat (:func:`flatten`); empty if there is none.
+
+    Raises:
+        ReportError: the file does not read as settings.
+    """
+    return flatten(_mapping(folder / "config.yaml"))
 
 
 def read_metrics(path: Path) -> dict[str, float]:
