@@ -161,6 +161,21 @@ def test_diverged_networks_are_kept_and_flagged(tmp_path):
     assert np.isfinite(zoo.metadata["test_loss"][~diverged]).all()
 
 
+def test_few_evaluated_images_are_of_all_classes(tmp_path):
+    digits = DigitsImages().load()
+    order = np.argsort(digits.labels, kind="stable")
+    np.savez(tmp_path / "sorted.npz", images=digits.pixels[order], labels=digits.labels[order])
+    source = ArrayImages(tmp_path / "sorted.npz")
+    found = [
+        build(tmp_path / f"{n}.h5", networks=10, limit=None, source=source, test_source=source, evaluated=n)
+        for n in (300, None)
+    ]
+    few, every = (zoo.metadata["test_accuracy"] for zoo in found)
+    assert np.abs(few - every).max() < 0.12
+    with pytest.raises(ZooError, match="sorted by class"):
+        build(tmp_path / "one.h5", networks=10, limit=100, source=source)
+
+
 def test_a_test_source_and_few_evaluated_images(tmp_path):
     images = DigitsImages().load()
     for name, part in (("train", slice(0, 200)), ("test", slice(200, 260))):

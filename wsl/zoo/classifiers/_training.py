@@ -42,6 +42,11 @@ def task_images(
     labels = [images.labels for images in (given, tested) if images is not None and images.labels is not None]
     classes = 1 + max((int(array.max()) for array in labels), default=0)
     train = labelled_images(given, classes, "training")
+    if classes < 2:
+        raise ZooError(
+            "All images have the label 0, and classifiers tell two classes or more apart. Sources may be "
+            "sorted by class: leave limit out, or set a larger one."
+        )
     if tested is None:
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(train)))
         count = round(_TESTED_SHARE * len(train))
@@ -63,6 +68,13 @@ def task_images(
         "label_names": list(given.label_names),
     }
     return TaskImages(train, test, Task(given.channels, given.grid, classes), provenance)
+
+
+def drawn_rows(count: int, most: int | None) -> np.ndarray:
+    """``most`` of ``count`` rows at random, always the same, or all: sources may be sorted by class."""
+    if most is None or most >= count:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).permutation(count)[:most])
 
 
 def _identity(source: ImageSource | None, images: ImageSet) -> dict[str, Any]:
@@ -108,7 +120,8 @@ class ClassifierTraining:
         rows = torch.stack([checkpoint.row for checkpoint in checkpoints])
         cap = self.evaluated
         on_train = evaluate(stack, rows, train.pixels, seen.rows[:cap], seen.labels[:cap])
-        on_test = evaluate(stack, rows, test.pixels, np.arange(len(test))[:cap], test.labels.numpy()[:cap])
+        tested = drawn_rows(len(test), cap)
+        on_test = evaluate(stack, rows, test.pixels, tested, test.labels.numpy()[tested])
         finite = finite_rows(rows, self.dtype) & np.isfinite(on_train.loss) & np.isfinite(on_test.loss)
         constant = {"model": plan.model, "train_images": len(seen)}
         constant |= self.architecture.columns(plan.forward) | asdict(plan.hyperparameters)

@@ -25,6 +25,7 @@ from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
 from wsl.zoo.classifiers._module_stack import ModuleStack
 from wsl.zoo.classifiers._stack import ClassifierStack
 from wsl.zoo.classifiers._train import evaluate
+from wsl.zoo.classifiers._training import drawn_rows
 from wsl.zoo.training import StackedDropout
 
 
@@ -122,7 +123,7 @@ class CellMeasures:
     def _likeness(self, rows: Tensor) -> float:
         """Mean over all pairs of the CKA of what their last layers see of test images."""
         module, features = self.forward.build(), []
-        pixels = self.test.pixels[: self.measures.images].permute(0, 3, 1, 2)
+        pixels = self.test.pixels[drawn_rows(len(self.test), self.measures.images)].permute(0, 3, 1, 2)
         for row in rows:
             weights = {name: tensor[0] for name, tensor in self.stack.tensors(row[None]).items()}
             module.load_state_dict(weights)
