@@ -15,7 +15,7 @@ from wsl.data import ZooDataModule
 from wsl.encoders import GraphMetanetwork
 from wsl.tasks import GeneralizationPrediction, TaskError
 from wsl.tasks.generalization_prediction import _numbers, ranking_loss
-from wsl.zoo import Zoo
+from wsl.zoo import Zoo, split_zoo, subset_zoo
 
 SMALL = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)
 FAST = partial(torch.optim.AdamW, lr=0.01)
@@ -118,3 +118,13 @@ def test_targets_it_cannot_use_are_refused(zoo_path, task, label, message):
     label = label.format(val=zoo.metadata["image"][rows[0]])
     with pytest.raises((TaskError, ValueError), match=message):
         train(GeneralizationPrediction(SMALL, **task), data(zoo_path, label=label))
+
+
+def test_a_zoo_to_test_on_needs_no_training_networks(zoo_path, tmp_path):
+    task, trainer = train(GeneralizationPrediction(SMALL, loss="mse"), data(zoo_path))
+    mean = float(task.target_mean)
+    zoo = Zoo.open(zoo_path)
+    other = subset_zoo(zoo, tmp_path / "other.h5", zoo.split("test"))
+    only = split_zoo(other, tmp_path / "only.h5", {"test": 1.0}, by="image")
+    trainer.test(task, datamodule=data(str(only.path)), verbose=False)
+    assert np.isfinite(float(trainer.callback_metrics["test/tau"])) and float(task.target_mean) == mean

@@ -26,7 +26,7 @@ class DataError(ValueError):
 class Targets(NamedTuple):
     """The numbers to predict: ``mean`` and ``std`` over the training networks, limits over all splits.
 
-    ``std`` is 0 for a single network.
+    ``std`` is 0 for a single network; both are NaN where no network is for training.
     """
 
     mean: float
@@ -228,10 +228,12 @@ class ZooDataModule(BaseDataModule):
 
     @property
     def targets(self) -> Targets:
-        values = {"train": self.labels[self.rows("train")].astype(np.float64)}
-        for split in _SPLITS[1:]:
+        values: dict[str, np.ndarray] = {}
+        for split in _SPLITS:
             with suppress(DataError, ZooError):  # there is no such network
                 values[split] = self.labels[self.rows(split)].astype(np.float64)
+        if not values:
+            self.rows(_SPLITS[0])  # which says why
         for split, some in values.items():
             if missing := int((~np.isfinite(some)).sum()):
                 raise DataError(
@@ -240,7 +242,8 @@ class ZooDataModule(BaseDataModule):
                     "  Leave them out with data.where, such as diverged == 0, or name another column with "
                     "data.label."
                 )
-        train, every = values["train"], np.concatenate(list(values.values()))
+        train = values.get("train", np.full(1, np.nan))
+        every = np.concatenate(list(values.values()))
         return Targets(float(train.mean()), float(train.std()), float(every.min()), float(every.max()))
 
     @property
