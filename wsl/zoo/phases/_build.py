@@ -67,7 +67,9 @@ def build_phase_zoo(
             the noise in their labels are drawn once, for all networks.
         measures: how the loss is measured, and where the phases part.
         evaluated: images at most for each loss and accuracy; by default all.
-        splits: share of the networks for each split. By default 70 % train, 10 % val and 20 % test.
+        splits: share of the networks for each split. By default 70 % train, 10 % val and 20 % test. All
+            networks of a cell share its likeness, connectivity and phase: to predict these, split by cells,
+            ``zoo split FILE --by cell``.
         limit: use the first images of each source only.
         seed: of everything that is drawn.
         dtype: stored type, ``float32`` or ``float16``.
