@@ -27,7 +27,13 @@ from wsl.tasks.dashboard import Histograms, OutcomePlots, log_start
 
 logger = logging.getLogger(__name__)
 
-COMMANDS = ("fit", "validate", "test", "predict")
+ABOUT = {
+    "fit": "Train a task on a zoo.",
+    "validate": "Evaluate a trained task on the validation split.",
+    "test": "Evaluate a trained task on the held-out test split.",
+    "predict": "Write a trained task's predictions. For a network of your own: predict --weights FILE --help.",
+}
+COMMANDS = tuple(ABOUT)
 CHECKPOINTS = ("best", "last")
 CHECKPOINT_KEYS = ("hyper_parameters", "wsl", "loops", "pytorch-lightning_version")
 DEFAULTS = {
@@ -246,7 +252,11 @@ def run(arguments: Sequence[str]) -> int:
             save_config_kwargs={"save_to_log_dir": False},
             trainer_defaults=dict(DEFAULTS),
             seed_everything_default=0,
-            parser_kwargs={"prog": "python -m wsl", **settings, **dict.fromkeys(COMMANDS, settings)},
+            parser_kwargs={
+                "prog": "python -m wsl",
+                **settings,
+                **{name: {**settings, "description": ABOUT[name]} for name in COMMANDS},
+            },
             subclass_mode_model=True,
             subclass_mode_data=True,
             auto_configure_optimizers=False,
