@@ -43,9 +43,12 @@ def chunks(data: bytes) -> Iterator[bytes]:
             whole = b""
 
 
-def records(run: Path) -> list[list[Record]]:
-    """The records of each offline run in a run's folder, by their names, which begin with a time."""
-    return [whole(path) for path in sorted(run.glob("wandb/offline-run-*/*.wandb"))]
+def records(run: Path, *jobs: str) -> list[list[Record]]:
+    """The records of the offline runs in a run's folder, one for each of these jobs."""
+    found = [whole(path) for path in run.glob("wandb/offline-run-*/*.wandb")]
+    by_job = {of("run", read)[0].job_type: read for read in found}
+    assert len(found) == len(by_job) == len(jobs)
+    return [by_job[job] for job in jobs]
 
 
 def whole(path: Path) -> list[Record]:
@@ -88,7 +91,7 @@ def history(read: list[Record]) -> dict[str, list]:
 def test_a_classification(zoo_path, offline):
     assert fit(zoo_path, "--histograms", "2", name="mine-seed3") == 0
     assert main(["test", "--name", "mine-seed3"]) == main(["predict", "--name", "mine-seed3"]) == 0
-    trained, tested, predicted = records(offline / "runs" / "mine-seed3")
+    trained, tested, predicted = records(offline / "runs" / "mine-seed3", "fit", "test", "predict")
     for read, job in ((trained, "fit"), (tested, "test"), (predicted, "predict")):
         (run,) = of("run", read)
         assert (run.project, run.run_group, run.display_name, run.job_type) == (
@@ -117,7 +120,7 @@ def test_a_classification(zoo_path, offline):
 
 def test_what_a_run_starts_from_is_kept(zoo_path, offline):
     assert fit(zoo_path, epochs=1) == 0
-    (read,) = records(offline / "runs" / "a")
+    (read,) = records(offline / "runs" / "a", "fit")
     made = {artifact.type: artifact for artifact in of("artifact", read)}
     assert {"config", "zoo", "spec"} <= made.keys()
     zoo = Zoo.open(zoo_path)
@@ -144,7 +147,7 @@ def test_other_tasks(zoo_path, offline, task, label, monitor, shown):
     run = ["--name", "a", "--group", "ours", "--monitor", monitor, "--trainer.max_epochs", "1"]
     assert main(["fit", "--model", task, *SMALL, *data, *run]) == 0
     assert main(["predict", "--name", "a"]) == 0
-    trained, predicted = records(offline / "runs" / "a")
+    trained, predicted = records(offline / "runs" / "a", "fit", "predict")
     assert of("run", trained)[0].run_group == of("run", predicted)[0].run_group == "ours"
     assert any(name.startswith(f"predict/{shown}") for name in history(predicted))
     assert ("val/pictures" in history(trained)) == (shown == "pictures")

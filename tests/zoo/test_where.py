@@ -1,4 +1,4 @@
-"""Choosing rows by their metadata, and the metadata as tables."""
+"""Choosing rows by their metadata, and computing numbers from it."""
 
 from pathlib import Path
 from typing import Any
@@ -161,21 +161,6 @@ def test_a_zoo_answers(checkpoints: Zoo, tmp_path: Path) -> None:
     assert len(mixed.where("label == 1")) == len(np.flatnonzero(mixed.metadata["label"] == 1))
     with pytest.raises(ZooError, match="no metadata column 'step': .*z.h5 has architecture, image, label"):
         mixed.where("step == 1")
-
-
-@pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow"])
-def test_tables_of_other_packages(checkpoints: Zoo, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    method = f"to_{package.removeprefix('py')}"
-    with monkeypatch.context() as patched:
-        patched.setitem(__import__("sys").modules, package, None)
-        with pytest.raises(ZooError, match=f"needs {package}, which is not installed: pip install {package}"):
-            getattr(checkpoints.metadata, method)()
-    pytest.importorskip(package)
-    table = getattr(checkpoints.metadata, method)()
-    names = table.column_names if package == "pyarrow" else list(table.columns)
-    assert names == ["loss", "model", "step"]
-    for name in names:
-        assert np.asarray(table[name]).tolist() == checkpoints.metadata[name].tolist()
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ ABOUT = {
     "fit": "Train a task on a zoo.",
     "validate": "Evaluate a trained task on the validation split.",
     "test": "Evaluate a trained task on the held-out test split.",
-    "predict": "Write a trained task's predictions. For a network of your own: predict --weights FILE --help.",
+    "predict": "Write a trained task's predictions. Of a network of your own: predict --weights FILE --help.",
 }
 COMMANDS = tuple(ABOUT)
 CHECKPOINTS = ("best", "last")
