@@ -179,6 +179,7 @@ def test_a_killed_process_goes_on_from_last(zoo_path, folder, capsys):
     script = """
 import os, signal, sys
 from wsl.cli import main
+from wsl.tasks import INRClassification
 def stop(self, *_):
     if self.current_epoch == 2:
         os.kill(os.getpid(), signal.SIGKILL)

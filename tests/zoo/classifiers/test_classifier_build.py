@@ -196,7 +196,7 @@ def test_a_test_source_and_few_evaluated_images(tmp_path):
         ({"seed": -1}, "seed -1"),
         ({"evaluated": 0}, "evaluated 0"),
         ({"workers": 0}, "workers"),
-        ({"limit": 1}, "too few"),
+        ({"limit": 1}, "have the label 0"),
         ({"architecture": SmallCnns((4, 4, 4))}, "8 x 8 pixels are too small"),
         ({"splits": {"train": 0.5}}, "sum to 1"),
         ({"networks": 3}, "3 groups are too few"),
