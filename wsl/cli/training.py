@@ -21,7 +21,7 @@ from wsl.bench import code_version
 from wsl.cli.failures import CommandError, condense, describe_failure
 from wsl.cli.loggers import default_name, metrics_log, wandb_log
 from wsl.data import BaseDataModule
-from wsl.tasks import BaseTask
+from wsl.tasks import ConfiguredTask
 from wsl.tasks.callbacks import EpochLog, PictureLog, PredictionTable
 from wsl.tasks.dashboard import Histograms, OutcomePlots, log_start
 
@@ -246,7 +246,7 @@ def run(arguments: Sequence[str]) -> int:
     settings = {"exit_on_error": False, "allow_abbrev": False}
     try:
         TaskCLI(
-            BaseTask,
+            ConfiguredTask,
             BaseDataModule,
             save_config_callback=SaveRunConfig,
             save_config_kwargs={"save_to_log_dir": False},

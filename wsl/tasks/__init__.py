@@ -2,6 +2,7 @@
 
 from wsl.tasks.autoencoding import WeightAutoencoder
 from wsl.tasks.base import BaseTask
+from wsl.tasks.configured import ConfiguredTask
 from wsl.tasks.contrastive import ContrastiveEmbedding
 from wsl.tasks.edits import Dilate, Edit, Erode, Rotate, Sharpen, StretchContrast
 from wsl.tasks.factories import Recipe, TaskError, describe
@@ -14,6 +15,7 @@ from wsl.tasks.schedule import WarmupCosine
 
 __all__ = [
     "BaseTask",
+    "ConfiguredTask",
     "ContrastiveEmbedding",
     "Dilate",
     "Edit",

@@ -1,37 +1,31 @@
 """`BaseTask`: what every task on weights shares, from building its encoder to exact resumption."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
-import lightning.pytorch as pl
-import numpy as np
 import torch
 from torch import nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
 import wsl
 from wsl.data import BaseDataModule, WeightLoader
 from wsl.encoders import Encoder, MixedEncoder
 from wsl.spec import WeightSpec
-from wsl.tasks.factories import Recipe, TaskError, describe, import_path, plain
+from wsl.tasks.configured import ConfiguredTask, OptimizerFactory, ScheduleFactory
+from wsl.tasks.factories import TaskError
 from wsl.tasks.probing import ProbedNetworks, check_reads_any, check_takes_probes, from_plain, to_plain
 
 EncoderFactory = Callable[[WeightSpec], Encoder]
-OptimizerFactory = Callable[[Iterable[nn.Parameter]], Optimizer]
-ScheduleFactory = Callable[[Optimizer, int], LRScheduler]
 
 NOT_BUILT = (
     "the task has no encoder yet: it is built for the data of a run, or from a checkpoint.\n"
     "  Fit it with a Trainer, or load it with {}.load_from_checkpoint(path)."
 )
 _RECORD = "wsl"
-_BASES = {"encoder": Encoder, "optimizer": Optimizer, "schedule": LRScheduler}
 
 
-class BaseTask(pl.LightningModule):
+class BaseTask(ConfiguredTask):
     """An encoder and a head, built when the specification is known: from the data, or from a checkpoint.
 
     On data of several architectures the encoder is a :class:`wsl.encoders.MixedEncoder`, and the head one
@@ -48,8 +42,7 @@ class BaseTask(pl.LightningModule):
         probes: number of inputs at which the encoder probes the networks.
     """
 
-    metrics: tuple[str, ...] = ()
-    """Names of what the task logs; none if it does not say."""
+    bases: ClassVar[Mapping[str, type]] = {**ConfiguredTask.bases, "encoder": Encoder}
     runs_networks = False
     """Whether the task runs the networks of the data, so that checkpoints say how they run."""
 
@@ -60,20 +53,14 @@ class BaseTask(pl.LightningModule):
         schedule: ScheduleFactory,
         probes: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(encoder=encoder, optimizer=optimizer, schedule=schedule)
         if probes < 0:
             raise TaskError(f"probes is {probes}; expected a number of inputs, or 0 for none.")
         self.probes = probes
-        self._factories: dict[str, Any] = {"encoder": encoder, "optimizer": optimizer, "schedule": schedule}
-        for name, base in _BASES.items():
-            if isinstance(self._factories[name], Mapping):  # from a checkpoint
-                self._factories[name] = Recipe.from_dict(self._factories[name]).factory(base)
-        self._recipes: dict[str, Recipe] = {}
         self._networks: ProbedNetworks | None = None
         self.encoder: Encoder | MixedEncoder | None = None
         self.head: nn.Module | None = None
         self._record: dict[str, Any] = {}
-        self._seed: int | None = None
         self._position: dict[str, int] | None = None
 
     @abstractmethod
@@ -90,20 +77,6 @@ class BaseTask(pl.LightningModule):
             f"{type(self).__name__} reads one architecture, and the data hold several.\n"
             "  Give it a zoo of one architecture."
         )
-
-    def remember(self, **arguments: Any) -> None:
-        """Keep the constructor's arguments as plain values: any checkpoint loads with ``weights_only``.
-
-        They are the same whether the task is made in Python, by the command line or from a checkpoint.
-        """
-        stored: dict[str, Any] = {"class_path": import_path(type(self))}
-        for name, value in arguments.items():
-            if name in self._factories:
-                self._recipes[name] = describe(name, self._factories[name])
-                stored[name] = self._recipes[name].to_dict()
-            else:
-                stored[name] = plain(name, value)
-        self.save_hyperparameters(stored)
 
     def configure_model(self) -> None:
         """Build encoder and head for the data's specification, with the statistics of its train split."""
@@ -193,8 +166,7 @@ class BaseTask(pl.LightningModule):
         self._seed, self._position = record["seed"], record["position"]
 
     def on_fit_start(self) -> None:
-        if self._seed is None:
-            self._seed = torch.initial_seed()
+        super().on_fit_start()
         for log in self.loggers:
             log.log_hyperparams({key: self._record[key] for key in ("spec", "zoo", "version")})
 
@@ -205,12 +177,6 @@ class BaseTask(pl.LightningModule):
             loader.load_state_dict(self._position)
         self._position = None
 
-    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        """Seed what the step draws (dropout) by its position: resumed runs equal unbroken ones."""
-        assert self._seed is not None
-        entropy = (self._seed, self.current_epoch, batch_idx, self.global_rank)
-        torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
-
     def on_train_epoch_end(self) -> None:
         """Stop a run that has diverged, before a checkpoint of it replaces the last good one."""
         loss = self.trainer.callback_metrics.get("train/loss")
@@ -220,17 +186,6 @@ class BaseTask(pl.LightningModule):
                 "  Lower the learning rate, or look for extreme weights in the zoo. Checkpoints of earlier "
                 "epochs are kept."
             )
-
-    def configure_optimizers(self) -> Any:
-        optimizer = self._factories["optimizer"](self.parameters())
-        steps = self.trainer.estimated_stepping_batches
-        if steps == float("inf"):
-            raise TaskError(
-                "the learning-rate schedule needs the number of steps, but the run has no limit.\n"
-                "  Set trainer.max_epochs or trainer.max_steps."
-            )
-        schedule = self._factories["schedule"](optimizer, int(steps))
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _record_of(self, data: BaseDataModule) -> dict[str, Any]:
         return {
