@@ -1,7 +1,9 @@
 """What the parts of learned optimization hand to one another."""
 
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
 Tensors: TypeAlias = dict[str, Tensor]
@@ -9,3 +11,26 @@ Tensors: TypeAlias = dict[str, Tensor]
 
 State: TypeAlias = "dict[str, Tensor | State]"
 """State of an optimizer: nested dictionaries of tensors ``(L, ...)`` and of nothing else."""
+
+
+def map_state(function: Callable[..., Tensor], state: State, *others: State) -> State:
+    """The state of what a function makes of the tensors of one or several states of equal structure."""
+    found: State = {}
+    for name, value in state.items():
+        rest: list[Any] = [other[name] for other in others]
+        found[name] = map_state(function, value, *rest) if isinstance(value, dict) else function(value, *rest)
+    return found
+
+
+def flatten_lanes(tensors: Tensors) -> Tensor:
+    """``(L, P)``: the values of each lane side by side, in the order of the dictionary."""
+    return torch.cat([tensor.flatten(1) for tensor in tensors.values()], 1)
+
+
+def split_lanes(flat: Tensor, like: Tensors) -> Tensors:
+    """Views of ``(L, P)`` by the names and shapes of ``like``: the inverse of :func:`flatten_lanes`."""
+    sizes = [tensor[0].numel() for tensor in like.values()]
+    return {
+        name: part.view(tensor.shape)
+        for (name, tensor), part in zip(like.items(), flat.split(sizes, 1), strict=True)
+    }
