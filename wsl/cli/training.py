@@ -24,6 +24,7 @@ from wsl.data import BaseDataModule
 from wsl.tasks import ConfiguredTask
 from wsl.tasks.callbacks import EpochLog, PictureLog, PredictionTable
 from wsl.tasks.dashboard import Histograms, OutcomePlots, log_start
+from wsl.tasks.inner_curves import InnerCurves
 
 logger = logging.getLogger(__name__)
 
@@ -179,6 +180,7 @@ class TaskCLI(LightningCLI):
             PredictionTable(str(self.folder)),
             PictureLog(str(self.folder)),
             OutcomePlots(),
+            InnerCurves(str(self.folder)),
         ]
         if options.histograms is not None:
             extra.append(Histograms(options.histograms))

@@ -20,6 +20,7 @@ from wsl.data.statistics import (
 
 if TYPE_CHECKING:
     from wsl.data.module import BaseDataModule, DataError, Targets, ZooDataModule
+    from wsl.data.problems import HeldOut, ProblemDataModule
 
 __all__ = [
     "ArchitectureSampler",
@@ -27,8 +28,10 @@ __all__ = [
     "BatchRequest",
     "BatchSampler",
     "DataError",
+    "HeldOut",
     "MixedBatch",
     "MixedRows",
+    "ProblemDataModule",
     "Targets",
     "WeightBatch",
     "WeightLoader",
@@ -46,4 +49,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in ("BaseDataModule", "DataError", "Targets", "ZooDataModule"):
         return getattr(import_module("wsl.data.module"), name)
+    if name in ("HeldOut", "ProblemDataModule"):
+        return getattr(import_module("wsl.data.problems"), name)
     raise AttributeError(f"module 'wsl.data' has no attribute {name!r}")

@@ -6,6 +6,18 @@ tensor and advanced in one vectorised step.
 
 from wsl.learnopt._lanes import Advanced, Lanes, Stepped, advance, bounded, restart, start, step_lanes
 from wsl.learnopt._types import State, Tensors
+from wsl.learnopt.estimators import (
+    PES,
+    Estimator,
+    EstimatorState,
+    FullBackprop,
+    FullES,
+    LaneGroup,
+    Objective,
+    TruncatedBackprop,
+    TruncatedES,
+)
+from wsl.learnopt.evaluation import Trainings, evaluate
 from wsl.learnopt.optimizers import (
     SGD,
     Adam,
@@ -18,13 +30,23 @@ from wsl.learnopt.optimizers import (
     linear,
 )
 from wsl.learnopt.tasks import Quadratics, Task, TaskFamily
+from wsl.learnopt.truncation import Constant, LogUniform, Truncation
 
 __all__ = [
+    "PES",
     "SGD",
     "Adam",
     "AdamW",
     "Advanced",
+    "Constant",
+    "Estimator",
+    "EstimatorState",
+    "FullBackprop",
+    "FullES",
+    "LaneGroup",
     "Lanes",
+    "LogUniform",
+    "Objective",
     "Optimizer",
     "PerLane",
     "Quadratics",
@@ -34,10 +56,15 @@ __all__ = [
     "Task",
     "TaskFamily",
     "Tensors",
+    "Trainings",
+    "TruncatedBackprop",
+    "TruncatedES",
+    "Truncation",
     "advance",
     "bounded",
     "constant",
     "cosine",
+    "evaluate",
     "linear",
     "restart",
     "start",

@@ -10,6 +10,7 @@ from wsl.tasks.generalization_prediction import GeneralizationPrediction
 from wsl.tasks.inr_classification import INRClassification
 from wsl.tasks.inr_editing import INREditing
 from wsl.tasks.invariant import InvariantTask
+from wsl.tasks.learned_optimization import LearnedOptimization
 from wsl.tasks.own_network import load_task, predict_network
 from wsl.tasks.schedule import WarmupCosine
 
@@ -24,6 +25,7 @@ __all__ = [
     "INRClassification",
     "INREditing",
     "InvariantTask",
+    "LearnedOptimization",
     "Recipe",
     "Rotate",
     "Sharpen",

@@ -3,7 +3,7 @@
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from typing import Any
 
@@ -128,15 +128,28 @@ def plain(name: str, value: Any) -> Any:
 def value_to_plain(value: Any) -> dict[str, Any]:
     """Class path and arguments of a dataclass such as an edit or an augmentation, for checkpoints.
 
+    Its fields may be such dataclasses in turn.
+
     Raises:
         TaskError: it is no dataclass, or a field is no plain value.
     """
     path = import_path(type(value))
     if not is_dataclass(value) or isinstance(value, type):
         raise TaskError(f"{path} is no dataclass, whose fields a checkpoint could hold.")
-    return {"class_path": path, "init_args": plain(path, asdict(value))}
+    found = {field.name: getattr(value, field.name) for field in fields(value)}
+    arguments = {
+        name: value_to_plain(part) if is_dataclass(part) else plain(f"{path}.{name}", part)
+        for name, part in found.items()
+    }
+    return {"class_path": path, "init_args": arguments}
 
 
 def value_from_plain(stored: Mapping[str, Any], base: type) -> Any:
     """Inverse of :func:`value_to_plain` for subclasses of ``base``; raises TaskError for anything else."""
-    return Recipe.from_dict(stored).factory(base)()
+    recipe = Recipe.from_dict(stored)
+    inner = {
+        name: value_from_plain(part, object)
+        for name, part in recipe.init_args.items()
+        if isinstance(part, Mapping) and "class_path" in part
+    }
+    return recipe.factory(base)(**inner)
