@@ -21,7 +21,7 @@ def test_lanes_draw_tasks_by_weight():
 
 
 def test_refused_families():
-    with pytest.raises(ValueError, match="0 tasks and 0 weights"):
+    with pytest.raises(ValueError, match="has 0 tasks and 0 weights"):
         TaskFamily([])
     with pytest.raises(ValueError, match="1 tasks and 2 weights"):
         TaskFamily([Quadratics(2)], [1, 1])

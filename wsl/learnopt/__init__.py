@@ -29,7 +29,7 @@ from wsl.learnopt.optimizers import (
     cosine,
     linear,
 )
-from wsl.learnopt.tasks import Quadratics, Task, TaskFamily
+from wsl.learnopt.tasks import CnnImages, MlpImages, ModuleTask, Quadratics, Task, TaskFamily
 from wsl.learnopt.truncation import Constant, LogUniform, Truncation
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Advanced",
+    "CnnImages",
     "Constant",
     "Estimator",
     "EstimatorState",
@@ -46,6 +47,8 @@ __all__ = [
     "LaneGroup",
     "Lanes",
     "LogUniform",
+    "MlpImages",
+    "ModuleTask",
     "Objective",
     "Optimizer",
     "PerLane",

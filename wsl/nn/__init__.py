@@ -29,7 +29,7 @@ from wsl.nn._pooled_head import PooledHead
 from wsl.nn._positions import OPERATORS, neuron_features, operator_features
 from wsl.nn._principal_aggregation import EdgeUpdate, PrincipalAggregation
 from wsl.nn._probe_generator import GeneratedProbes
-from wsl.nn._probed_module import ProbedModule
+from wsl.nn._probed_module import ProbedModule, batchable_operators
 from wsl.nn._probes import ProbeFeatures
 from wsl.nn._readout import WeightReadout
 from wsl.nn._relational_attention import RelationalAttention, RelationalEdgeUpdate
@@ -46,6 +46,7 @@ from wsl.nn._set_attention import AttentionPooling, InducedAttention, MultiheadA
 from wsl.nn._tokens import TokenEmbedding, block_slots, token_table
 from wsl.nn._universal import UniversalLinear
 from wsl.nn._universal_layout import Placement, UniversalEmbedding, UniversalLayout, UniversalReadout
+from wsl.nn._universal_narrow import NarrowUniversal
 from wsl.nn._universal_terms import Signature
 from wsl.nn._weight_chain import WeightChain, weight_chain
 
@@ -72,6 +73,7 @@ __all__ = [
     "MessagePassing",
     "MultiheadAttentionBlock",
     "NFNLayer",
+    "NarrowUniversal",
     "NetworkUpdate",
     "NeuronDescription",
     "Placement",
@@ -100,6 +102,7 @@ __all__ = [
     "WeightedMessages",
     "autocast_to",
     "autocast_type",
+    "batchable_operators",
     "block_slots",
     "canonical_steps",
     "canonicalise",

@@ -111,13 +111,13 @@ class ProbedModule(nn.Module):
         if kind := next((x.dtype for x in network.values() if x.is_floating_point()), None):
             constants = {n: x.to(kind) if x.is_floating_point() else x for n, x in constants.items()}
         inputs = [x.to(kind) if kind and x.is_floating_point() else x for x in inputs]
-        with _batchable(), autocast_to(inputs[0], None):
+        with batchable_operators(), autocast_to(inputs[0], None):
             return functional_call(self.template, {**constants, **network}, tuple(inputs))
 
 
 @contextmanager
-def _batchable() -> Iterator[None]:
-    """Attention and recurrences by operators that ``vmap`` knows, in place of fused kernels."""
+def batchable_operators() -> Iterator[None]:
+    """Attention and recurrences by operators that ``vmap`` and second derivatives know, not fused kernels."""
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

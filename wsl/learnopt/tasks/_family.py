@@ -25,13 +25,11 @@ class TaskFamily(Sequence[Task]):
         self.weights = [1.0] * len(self.tasks) if weights is None else list(map(float, weights))
         if not self.tasks or len(self.weights) != len(self.tasks):
             raise ValueError(
-                f"a family of {len(self.tasks)} tasks and {len(self.weights)} weights; give at least one task "
-                "and one weight for each."
+                f"a family has {len(self.tasks)} tasks and {len(self.weights)} weights: give at least one "
+                "task and a weight for each."
             )
         if not (min(self.weights) >= 0 < sum(self.weights)):
-            raise ValueError(
-                f"the weights {self.weights} are no proportions: none may be negative, nor all 0."
-            )
+            raise ValueError(f"the weights {self.weights} are no proportions: at least 0, not all 0.")
 
     def __len__(self) -> int:
         return len(self.tasks)
