@@ -10,6 +10,7 @@ from wsl.bench._lock import only_bench
 from wsl.bench._plan import SMOKE_BUDGET, Request, plan_runs
 from wsl.bench._pool import run_processes
 from wsl.bench._run import Run
+from wsl.bench._table import read_tables
 
 __all__ = [
     "SMOKE_BUDGET",
@@ -24,5 +25,6 @@ __all__ = [
     "only_bench",
     "overlay",
     "plan_runs",
+    "read_tables",
     "run_processes",
 ]

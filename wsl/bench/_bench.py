@@ -2,14 +2,13 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 from wsl._files import write_text
 from wsl.bench._figure import plot_bench
 from wsl.bench._lock import only_bench
 from wsl.bench._plan import Request, check_folder, plan_runs
 from wsl.bench._run import FAILURE, LOG, Run
-from wsl.bench._table import summarise, tested_as, write_tables
+from wsl.bench._table import tested_as, write_tables
 from wsl.zoo import Zoo
 
 logger = logging.getLogger(__name__)
@@ -48,16 +47,12 @@ def bench(request: Request, execute: Execute) -> tuple[str, int]:
             nonlocal ended
             ended += 1
             logger.info("%d/%d  %s", ended, len(open_runs), _outcome(run, code))
-            _write(runs, notes, request.out)
+            write_tables(runs, notes, request.out)
 
         execute(open_runs, note_end, lock)
-        text = _write(runs, notes, request.out)
-        plot_bench(runs, summarise(runs), request.out / "figure.png")
+        text, rows = write_tables(runs, notes, request.out)
+        plot_bench(runs, rows, request.out / "figure.png")
     return text, sum(run.failure() is not None for run in runs)
-
-
-def _write(runs: Sequence[Run], notes: Sequence[str], out: Path) -> str:
-    return write_tables(runs, summarise(runs), notes, out)
 
 
 def _outcome(run: Run, code: int) -> str:
@@ -67,8 +62,8 @@ def _outcome(run: Run, code: int) -> str:
         message = _message(run, code)
         write_text(run.folder / FAILURE, message + "\n")
         return f"{run.name}: failed: {message}"
-    monitor = run.config["monitor"]
-    shown = {name: result[name] for name in (monitor, tested_as(monitor)) if name in result}
+    names = (run.metric, tested_as(run.metric))
+    shown = {name: result[name] for name in names if name in result}
     figures = "  ".join(f"{name} {value:.4f}" for name, value in shown.items())
     return f"{run.name}: {figures}  {result['epochs']:.1f} epochs  {result['cpu_seconds']:.0f} CPU s"
 
@@ -87,6 +82,8 @@ def _message(run: Run, code: int) -> str:
 def _notes(request: Request, zoo: Zoo, runs: Sequence[Run]) -> list[str]:
     sizes = ", ".join(f"{len(zoo.split(name))} {name}" for name in zoo.splits)
     limits = " Smoke test: few steps, evaluated on two batches." if request.smoke else ""
+    probed = runs[0].probe
+    scored = f" Scores are those of a linear probe of {probed['label']!r} on embeddings." if probed else ""
     return [
         f"{request.task}, {request.zoo.name}: {len(zoo)} networks ({sizes}), fingerprint {zoo.fingerprint}. "
         f"Budget of a run: {request.budget} of training on one thread; {request.seeds} seeds, mean ± "
@@ -94,5 +91,5 @@ def _notes(request: Request, zoo: Zoo, runs: Sequence[Run]) -> list[str]:
         "Seconds and networks / CPU-s are processor time of training steps with reading and augmentation; "
         "start-up, validation (up to ten times a run, four an epoch) and test are not in the budget. Peak MB "
         "is the memory of training beyond that of the interpreter and its libraries. The best validation "
-        "selects the weights; test was evaluated once a run.",
+        f"selects the weights; test was evaluated once a run.{scored}",
     ]

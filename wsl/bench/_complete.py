@@ -13,22 +13,23 @@ from wsl.bench._code import code_version
 from wsl.bench._config import overlay
 from wsl.bench._errors import BenchError
 from wsl.bench._run import RESULT, Run
+from wsl.bench._table import BASELINES, UNTRAINED
 from wsl.report import learning_curves
 from wsl.zoo import Zoo
 
 logger = logging.getLogger(__name__)
 
-Train = Callable[[Sequence[str]], object]
+Command = Callable[[Sequence[str]], object]
 Measure = Callable[[Sequence[str]], tuple[float, int]]
 
 LENGTH, CONFIG, METER = "length.json", "bench.json", "training.json"
 
 
-def complete_run(run: Run, train: Train, measure: Measure, memory: float) -> dict[str, Any]:
+def complete_run(run: Run, command: Command, measure: Measure, memory: float) -> dict[str, Any]:
     """Do what the run lacks; nothing that is there is done again.
 
     Args:
-        train: runs ``fit`` or ``test`` with the options of ``python -m wsl``.
+        command: runs ``fit``, ``test`` or ``probe`` with the options of ``python -m wsl``.
         measure: runs ``fit`` with a ``StepTimer``; seconds of a step, and steps of an epoch.
         memory: of this process before, in MB.
 
@@ -56,10 +57,10 @@ def complete_run(run: Run, train: Train, measure: Measure, memory: float) -> dic
     given = ["--config", str(config), "--name", run.name, "--runs", str(run.out)]
     if not (run.folder / METER).is_file():
         started = (run.folder / "checkpoints" / "last.ckpt").is_file()
-        train(["fit", *given, *(["--ckpt_path", "last"] if started else [])])
+        command(["fit", *given, *(["--ckpt_path", "last"] if started else [])])
     if not (run.folder / "test.json").is_file():
-        train(["test", *given, "--ckpt_path", "best"])
-    found = _figures(run)
+        command(["test", *given, "--ckpt_path", "best"])
+    found = {**_figures(run), **_probed(run, command)}
     write_text(run.folder / RESULT, json.dumps(found, indent=1) + "\n")
     return found
 
@@ -109,7 +110,8 @@ def _training_config(run: Run, length: Length) -> dict[str, Any]:
 def _config(run: Run, trainer: dict[str, Any]) -> dict[str, Any]:
     fixed = {"max_epochs": -1, "num_sanity_val_steps": 0, "enable_progress_bar": False, **trainer}
     data = {"init_args": {"path": str(run.zoo)}}
-    return overlay(run.config, {"data": data, "trainer": fixed, "patience": None})
+    own = {name: value for name, value in run.config.items() if name != "probe"}
+    return overlay(own, {"data": data, "trainer": fixed, "patience": None})
 
 
 def _figures(run: Run) -> dict[str, Any]:
@@ -119,7 +121,9 @@ def _figures(run: Run) -> dict[str, Any]:
 
     meter, length = read(METER), read(LENGTH)
     monitor = run.config["monitor"]
-    _, values = learning_curves(run.folder, by="step")[monitor]
+    curves = learning_curves(run.folder, by="step")
+    _, values = curves[monitor]
+    baselines = [f"val/{name}" for name in BASELINES]
     return {
         "parameters": meter["parameters"],
         "epochs": meter["epochs"],
@@ -130,5 +134,24 @@ def _figures(run: Run) -> dict[str, Any]:
         "networks_per_second": meter["networks"] / meter["seconds"],
         "peak_mb": meter["peak_mb"] - length["start_mb"],
         monitor: float(values.max() if run.config["mode"] == "max" else values.min()),
+        **{name: float(curves[name][1][-1]) for name in baselines if name in curves},
         **read("test.json"),
+    }
+
+
+def _probed(run: Run, command: Command) -> dict[str, float]:
+    """Accuracies of a linear probe on the run's embeddings, and on those of new weights."""
+    if run.probe is None:
+        return {}
+    given = [word for name, value in run.probe.items() for word in (f"--{name}", str(value))]
+    found = {}
+    for folder, options in (("embeddings", []), ("embeddings_untrained", ["--untrained"])):
+        path = run.folder / folder / "probe.json"
+        if not path.is_file():
+            command(["probe", "--name", run.name, "--runs", str(run.out), *given, *options])
+        found[folder] = json.loads(path.read_text("utf-8"))[run.probe["label"]]
+    return {
+        "val/probe_accuracy": found["embeddings"]["val/accuracy"],
+        "test/probe_accuracy": found["embeddings"]["test/accuracy"],
+        UNTRAINED: found["embeddings_untrained"]["test/accuracy"],
     }

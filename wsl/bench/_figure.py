@@ -19,15 +19,16 @@ def plot_bench(runs: Sequence[Run], rows: Sequence[Row], path: Path) -> Path:
         rows: their summary, in the order to draw.
         path: the picture to write.
     """
-    monitor = runs[0].config["monitor"]
+    monitor, tested = runs[0].config["monitor"], tested_as(runs[0].metric)
     drawn = [row for row in rows if row.results]
     made = figure(13, 1.5 + 0.32 * max(8, len(drawn)))
     curves, bars = made.subplots(1, 2)
     for i, row in enumerate(drawn):
         color, style = f"C{i % 10}", ("-", "--", ":")[i // 10 % 3]
-        seconds, values = _curve([run for run in runs if run.encoder == row.encoder], monitor)
-        curves.plot(seconds, values, style, color=color, label=row.encoder, linewidth=1.5)
-        value, deviation = row.mean(tested_as(monitor)), row.deviation(tested_as(monitor))
+        if not row.is_baseline:
+            seconds, values = _curve([run for run in runs if run.encoder == row.encoder], monitor)
+            curves.plot(seconds, values, style, color=color, label=row.encoder, linewidth=1.5)
+        value, deviation = row.mean(tested), row.deviation(tested)
         if value is not None:
             bars.barh(i, value, xerr=deviation or 0.0, color=color, alpha=0.8, height=0.7)
     curves.set_xlabel("seconds of processor time in training")
@@ -37,7 +38,7 @@ def plot_bench(runs: Sequence[Run], rows: Sequence[Row], path: Path) -> Path:
         curves.legend(fontsize="x-small", ncols=2)
     bars.set_yticks(range(len(drawn)), [row.encoder for row in drawn], fontsize="small")
     bars.invert_yaxis()
-    bars.set_xlabel(f"{tested_as(monitor)}, mean and standard deviation of the runs")
+    bars.set_xlabel(f"{tested}, mean and standard deviation of the runs")
     bars.grid(axis="x", alpha=0.3)
     return save(made, path)
 

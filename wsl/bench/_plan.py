@@ -1,6 +1,6 @@
 """Which runs a bench consists of, and whether its folder can take them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from wsl.bench._run import Run
 from wsl.zoo import Zoo
 
 SMOKE_BUDGET = Budget(4, "steps")
-SMOKE_BATCHES = 2
+SMOKE_BATCHES, SMOKE_NETWORKS = 2, 128
 _SHOWN = 5
 
 
@@ -26,8 +26,10 @@ class Request:
         out: folder of runs, tables and figure.
         configs: folder with ``bench/TASK.yaml`` and ``encoder/NAME.yaml``.
         budget: of each run.
-        task: the configuration that all runs share.
-        encoders: names of configurations, or paths of YAML files; all of ``configs/encoder`` if empty.
+        task: the configuration that all runs share: a name in ``configs/bench``, or the path of a YAML file
+            that ``python -m wsl fit`` takes, such as those of ``configs/experiment``.
+        encoders: names of configurations, or paths of YAML files. If empty, all of ``configs/encoder``; for
+            the path of a task, the one that it names.
         seeds: number of runs of each encoder.
         smoke: evaluate on few batches.
         redo: delete runs that were made with other settings, instead of refusing.
@@ -52,18 +54,12 @@ def plan_runs(request: Request, zoo: Zoo) -> list[Run]:
     """
     if request.seeds < 1:
         raise BenchError(f"seeds is {request.seeds}; expected at least 1.")
-    shared = read_config(request.configs / "bench" / f"{request.task}.yaml")
-    if not str(shared.get("monitor", "")).startswith("val/") or shared.get("mode") not in ("max", "min"):
-        raise BenchError(
-            f"{request.configs / 'bench' / request.task}.yaml does not say what to select by; "
-            "expected monitor: val/… and mode: max or min."
-        )
+    encoders = _encoders(request)
     key = {"zoo": zoo.fingerprint, "code": code_version()}
-    encoders = {path.stem: overlay(shared, read_config(path)) for path in _encoder_files(request)}
     runs = []
     for seed in range(request.seeds):
         for name, config in encoders.items():
-            full = overlay(config, _of_run(seed, request.smoke))
+            full = overlay(config, _of_run(config, seed, request.smoke))
             settings = {"configuration": digest(full), **key}
             runs.append(Run(name, seed, request.out, request.zoo, request.budget, full, settings))
     return runs
@@ -91,6 +87,25 @@ def check_folder(runs: Sequence[Run], redo: bool) -> None:
         run.clear()
 
 
+def _encoders(request: Request) -> dict[str, dict[str, Any]]:
+    """What to train, by name: the shared configuration with each encoder's laid over it."""
+    named = not _is_file(request.task)
+    path = request.configs / "bench" / f"{request.task}.yaml" if named else Path(request.task)
+    shared = read_config(path)
+    if not str(shared.get("monitor", "")).startswith("val/") or shared.get("mode") not in ("max", "min"):
+        raise BenchError(
+            f"{path} does not say what to select by; expected monitor: val/… and mode: max or min."
+        )
+    model = shared.get("model")
+    if not isinstance(model, dict) or not isinstance(model.get("init_args"), dict):
+        raise BenchError(f"{path} names no task; expected model: with class_path and init_args.")
+    if not named and not request.encoders:
+        return {path.stem: shared}
+    for name in ("encoder", "probes"):  # those of the encoders take their place
+        model["init_args"].pop(name, None)
+    return {path.stem: overlay(shared, read_config(path)) for path in _encoder_files(request)}
+
+
 def _encoder_files(request: Request) -> list[Path]:
     folder = request.configs / "encoder"
     known = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
@@ -98,7 +113,7 @@ def _encoder_files(request: Request) -> list[Path]:
         raise BenchError(f"{folder} holds no encoders (*.yaml). Name the folder above with --configs.")
     found: dict[str, Path] = {}
     for name in request.encoders or known:
-        path = Path(name) if name.endswith((".yaml", ".yml")) else known.get(name)
+        path = Path(name) if _is_file(name) else known.get(name)
         if path is None:
             raise BenchError(
                 f"there is no encoder {name!r} in {folder}; choose of {', '.join(known)}, or give a file."
@@ -108,6 +123,14 @@ def _encoder_files(request: Request) -> list[Path]:
     return list(found.values())
 
 
-def _of_run(seed: int, smoke: bool) -> dict[str, Any]:
-    limits = {"limit_val_batches": SMOKE_BATCHES, "limit_test_batches": SMOKE_BATCHES} if smoke else {}
-    return {"seed_everything": seed, "data": {"init_args": {"seed": seed}}, "trainer": limits}
+def _is_file(name: str) -> bool:
+    return name.endswith((".yaml", ".yml"))
+
+
+def _of_run(config: Mapping[str, Any], seed: int, smoke: bool) -> dict[str, Any]:
+    own: dict[str, Any] = {"seed_everything": seed, "data": {"init_args": {"seed": seed}}, "trainer": {}}
+    if smoke:
+        own["trainer"] = {"limit_val_batches": SMOKE_BATCHES, "limit_test_batches": SMOKE_BATCHES}
+        if "probe" in config:
+            own["probe"] = {"limit": SMOKE_NETWORKS}
+    return own

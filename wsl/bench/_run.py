@@ -24,7 +24,7 @@ class Run:
         out: the bench's folder; the run's own is ``out/encoder/seedN``.
         zoo: the file of networks.
         budget: of training.
-        config: task, data, encoder and all else, as ``python -m wsl fit`` takes it.
+        config: task, data, encoder and all else, as ``python -m wsl fit`` takes it, and perhaps ``probe``.
         key: hash of the configuration, fingerprint of the zoo, version of the code.
     """
 
@@ -45,6 +45,22 @@ class Run:
     def folder(self) -> Path:
         """Where all of the run lies."""
         return self.out / self.encoder / f"seed{self.seed}"
+
+    @property
+    def probe(self) -> Mapping[str, Any] | None:
+        """Options of ``python -m wsl probe``, for tasks that are judged by a linear probe of classes."""
+        found: Mapping[str, Any] | None = self.config.get("probe")
+        return found
+
+    @property
+    def metric(self) -> str:
+        """What tables show: the metric that selects, or the accuracy of the probe."""
+        return "val/probe_accuracy" if self.probe else str(self.config["monitor"])
+
+    @property
+    def mode(self) -> str:
+        """Which way :attr:`metric` improves, ``max`` or ``min``."""
+        return "max" if self.probe else str(self.config["mode"])
 
     @property
     def done(self) -> bool:

@@ -2,32 +2,48 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
 
 from wsl._files import write_text
+from wsl.bench._records import Record, read_runs_csv, records_of, runs_csv
 from wsl.bench._run import Run
 
-Results = list[dict[str, Any]]
+BASELINES = {"copy_loss": "copying the input", "mean_loss": "the mean signal"}
+"""Metrics of what needs no encoder, which tasks log beside their own, and how tables call them."""
+UNTRAINED = "test/probe_untrained"
+_COSTS = (
+    "parameters",
+    "epoch_seconds",
+    "epochs",
+    "steps",
+    "cpu_seconds",
+    "networks_per_second",
+    "peak_mb",
+)
 
 
 @dataclass(frozen=True)
 class Row:
-    """What the runs of one encoder came to.
+    """What the runs of one encoder came to, or what a baseline gets on the same networks.
 
     Attributes:
-        runs: how many were asked for.
+        runs: how many were asked for; of a baseline none.
         results: figures of the finished ones.
         failed: how many failed.
     """
 
     encoder: str
     runs: int
-    results: Results
+    results: Sequence[dict[str, float]]
     failed: int
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether nothing was trained for it."""
+        return self.runs == 0
 
     def mean(self, name: str) -> float | None:
         """Mean over finished runs, of those that have the figure."""
@@ -40,73 +56,103 @@ class Row:
         return stdev(values) if len(values) > 1 else None
 
 
-def summarise(runs: Sequence[Run]) -> list[Row]:
-    """A row for each encoder, best validation first and those without results last."""
-    config = runs[0].config
+def summarise(records: Sequence[Record], metric: str, mode: str) -> list[Row]:
+    """A row for each encoder and baseline, best validation first and those without results last."""
     rows = []
-    for encoder in dict.fromkeys(run.encoder for run in runs):
-        own = [run for run in runs if run.encoder == encoder]
-        results = [found for run in own if (found := run.result()) is not None]
-        failed = sum(run.failure() is not None for run in own)
-        rows.append(Row(encoder, len(own), results, failed))
-    sign = -1 if config["mode"] == "max" else 1
+    for encoder in dict.fromkeys(record.encoder for record in records):
+        own = [record for record in records if record.encoder == encoder]
+        results = [record.figures for record in own if record.state == "done"]
+        rows.append(Row(encoder, len(own), results, sum(record.state == "failed" for record in own)))
+    rows += _baselines(rows, metric)
+    sign = -1 if mode == "max" else 1
 
     def place(row: Row) -> tuple[bool, float]:
-        value = row.mean(config["monitor"])
+        value = row.mean(metric)
         return (value is None, 0.0 if value is None else sign * value)
 
     return sorted(rows, key=place)
 
 
-def tested_as(monitor: str) -> str:
+def tested_as(metric: str) -> str:
     """The test metric that belongs to a validation metric."""
-    return monitor.replace("val/", "test/", 1)
+    return metric.replace("val/", "test/", 1)
 
 
-def write_tables(runs: Sequence[Run], rows: Sequence[Row], notes: Sequence[str], out: Path) -> str:
-    """Write ``table.md``, ``table.csv`` and ``runs.csv``; returns the first one's text."""
-    text = _markdown(rows, runs[0].config["monitor"], notes)
+def write_tables(runs: Sequence[Run], notes: Sequence[str], out: Path) -> tuple[str, list[Row]]:
+    """Write ``table.md``, ``table.csv`` and ``runs.csv``; returns the first one's text, and its rows."""
+    metric = runs[0].metric
+    rows = summarise(records_of(runs), metric, runs[0].mode)
+    text = "\n".join([_markdown(rows, metric), *notes, ""])
     write_text(out / "table.md", text)
-    write_text(out / "table.csv", _table_csv(rows, runs[0].config["monitor"]))
-    write_text(out / "runs.csv", _runs_csv(runs))
-    return text
+    write_text(out / "table.csv", _csv(rows, metric))
+    write_text(out / "runs.csv", runs_csv(runs))
+    return text, rows
 
 
-def _markdown(rows: Sequence[Row], monitor: str, notes: Sequence[str]) -> str:
-    tested = tested_as(monitor)
-    head = [
-        "encoder",
-        "parameters",
-        "CPU s an epoch",
-        "epochs",
-        monitor,
-        tested,
-        "networks / CPU-s",
-        "peak MB",
-    ]
-    lines = [_line(head), _line(["---"] + ["---:"] * (len(head) - 1))]
-    for row in rows:
-        lines.append(
-            _line(
-                [
-                    row.encoder,
-                    _number(row.mean("parameters"), ",.0f"),
-                    _number(row.mean("epoch_seconds"), ".1f"),
-                    _number(row.mean("epochs"), ".1f"),
-                    _spread(row, monitor),
-                    _spread(row, tested) + _missing(row),
-                    _number(row.mean("networks_per_second"), ".0f"),
-                    _number(row.mean("peak_mb"), ".0f"),
-                ]
-            )
-        )
-    return "\n".join([*lines, "", *notes, ""])
+def read_tables(folder: Path) -> tuple[str, str]:
+    """The Markdown table, without notes, and ``table.csv``, both made anew from a folder's ``runs.csv``.
+
+    Raises:
+        BenchError: there is no such file, or it was not written by a bench.
+    """
+    records, metric, mode = read_runs_csv(folder / "runs.csv")
+    rows = summarise(records, metric, mode)
+    return _markdown(rows, metric), _csv(rows, metric)
+
+
+def _baselines(rows: Sequence[Row], metric: str) -> list[Row]:
+    """One row for each baseline that runs logged: the mean of what they logged."""
+    found = []
+    every = Row("", 0, [result for row in rows for result in row.results], 0)
+    for logged, name in BASELINES.items():
+        values = {
+            shown: every.mean(f"{shown.partition('/')[0]}/{logged}") for shown in (metric, tested_as(metric))
+        }
+        known = {shown: value for shown, value in values.items() if value is not None}
+        if known:
+            found.append(Row(name, 0, [known], 0))
+    return found
+
+
+def _markdown(rows: Sequence[Row], metric: str) -> str:
+    """The table's lines, and an empty one."""
+    tested = tested_as(metric)
+    columns: dict[str, Callable[[Row], str]] = {
+        "encoder": lambda row: row.encoder,
+        "parameters": lambda row: _number(row.mean("parameters"), ",.0f"),
+        "CPU s an epoch": lambda row: _number(row.mean("epoch_seconds"), ".1f"),
+        "epochs": lambda row: _number(row.mean("epochs"), ".1f"),
+        metric: lambda row: _spread(row, metric),
+        tested: lambda row: _spread(row, tested) + _missing(row),
+        **_comparisons(rows, tested),
+        "networks / CPU-s": lambda row: _number(row.mean("networks_per_second"), ".0f"),
+        "peak MB": lambda row: _number(row.mean("peak_mb"), ".0f"),
+    }
+    lines = [_line(list(columns)), _line(["---"] + ["---:"] * (len(columns) - 1))]
+    lines += [_line([cell(row) for cell in columns.values()]) for row in rows]
+    return "\n".join([*lines, ""])
+
+
+def _comparisons(rows: Sequence[Row], tested: str) -> dict[str, Callable[[Row], str]]:
+    """Columns that compare: with each baseline, and with what the encoder is worth before training."""
+
+    def below(base: float) -> Callable[[Row], str]:
+        return lambda row: _percent(None if row.is_baseline else row.mean(tested), base)
+
+    found = {
+        f"below {row.encoder}": below(base)
+        for row in rows
+        if row.is_baseline and (base := row.mean(tested)) is not None
+    }
+    if any(row.mean(UNTRAINED) is not None for row in rows):
+        found["untrained"] = lambda row: _spread(row, UNTRAINED)
+    return found
 
 
 def _missing(row: Row) -> str:
     """Says so where not all runs count."""
     finished = len(row.results)
-    if finished == row.runs:
+    if row.is_baseline or finished == row.runs:
         return ""
     failed = f"; {row.failed} failed, see runs.csv" if row.failed else ""
     return f" ({finished} of {row.runs} runs{failed})"
@@ -117,6 +163,10 @@ def _spread(row: Row, name: str) -> str:
     return _number(row.mean(name), ".4f") + ("" if deviation is None else f" ± {deviation:.4f}")
 
 
+def _percent(value: float | None, base: float) -> str:
+    return "-" if value is None or not base else f"{1 - value / base:.1%}"
+
+
 def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
@@ -125,41 +175,19 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _table_csv(rows: Sequence[Row], monitor: str) -> str:
-    names = [
-        "parameters",
-        "epoch_seconds",
-        "epochs",
-        "steps",
-        "cpu_seconds",
-        "networks_per_second",
-        "peak_mb",
-    ]
-    spread = [monitor, tested_as(monitor)]
+def _csv(rows: Sequence[Row], metric: str) -> str:
+    spread = [metric, tested_as(metric)]
+    if any(row.mean(UNTRAINED) is not None for row in rows):
+        spread.append(UNTRAINED)
     text = io.StringIO(newline="")
-    writer = csv.writer(text)
+    writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
-        ["encoder", "runs", "finished", "failed", *names]
+        ["encoder", "runs", "finished", "failed", *_COSTS]
         + [f"{name} {what}" for name in spread for what in ("mean", "deviation")]
     )
     for row in rows:
-        figures = [row.mean(name) for name in names]
+        figures = [row.mean(name) for name in _COSTS]
         figures += [value for name in spread for value in (row.mean(name), row.deviation(name))]
-        writer.writerow([row.encoder, row.runs, len(row.results), row.failed, *figures])
-    return text.getvalue()
-
-
-def _runs_csv(runs: Sequence[Run]) -> str:
-    found = [(run, run.result() or {}) for run in runs]
-    names = list(dict.fromkeys(name for _, result in found for name in result))
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(["encoder", "seed", "state", *names, "budget", *runs[0].key, "message"])
-    for run, result in found:
-        failure = run.failure()
-        state = "done" if result else "failed" if failure else "open"
-        figures = [result.get(name) for name in names]
-        writer.writerow(
-            [run.encoder, run.seed, state, *figures, str(run.budget), *run.key.values(), failure or ""]
-        )
+        finished = 0 if row.is_baseline else len(row.results)
+        writer.writerow([row.encoder, row.runs, finished, row.failed, *figures])
     return text.getvalue()

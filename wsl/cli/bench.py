@@ -1,4 +1,4 @@
-"""``bench encoders`` compares encoders under equal budgets; ``bench run`` completes one of its runs."""
+"""``bench encoders`` compares encoders under equal budgets, ``bench run`` completes one of its runs."""
 
 import os
 import sys
@@ -20,6 +20,7 @@ from wsl.bench import (
     bench,
     complete_run,
     only_bench,
+    read_tables,
     run_processes,
 )
 from wsl.cli.failures import CommandError
@@ -42,16 +43,20 @@ def run(arguments: Sequence[str]) -> int:
     commands.add_subcommand(
         "encoders", _encoders_parser(), help="train every encoder with equal budgets and seeds"
     )
+    commands.add_subcommand("table", _table_parser(), help="print the table of a bench, from its runs.csv")
     commands.add_subcommand("run", _run_parser(), help="complete one run of a bench in this process")
     config = parser.parse_args(list(arguments[1:]))
-    options = config[config.subcommand]
-    return _run_one(options) if config.subcommand == "run" else _run_encoders(options)
+    commands_by_name = {"encoders": _run_encoders, "table": _show_table, "run": _run_one}
+    return commands_by_name[config.subcommand](config[config.subcommand])
 
 
 def complete(run: Run) -> None:
-    """Complete a run of a bench in this process, by the commands ``fit`` and ``test``."""
-    from wsl.cli import training  # these import Lightning, which takes seconds
+    """Complete a run of a bench in this process, by the commands ``fit``, ``test`` and ``probe``."""
+    from wsl.cli import embeddings, training  # these import Lightning, which takes seconds
     from wsl.tasks import meter
+
+    def command(options: Sequence[str]) -> int:
+        return (embeddings if options[0] == "probe" else training).run(options)
 
     def measure(options: Sequence[str]) -> tuple[float, int]:
         try:
@@ -60,7 +65,7 @@ def complete(run: Run) -> None:
             return found.seconds, found.batches
         raise CommandError("training ended before its steps could be timed.")
 
-    complete_run(run, training.run, measure, meter.peak_memory())
+    complete_run(run, command, measure, meter.peak_memory())
 
 
 def _run_encoders(options: Namespace) -> int:
@@ -85,6 +90,11 @@ def _run_one(options: Namespace) -> int:
     else:  # a bench, which holds the lock
         threading.Thread(target=_end_with, args=(options.parent,), daemon=True).start()
         complete(run)
+    return DONE
+
+
+def _show_table(options: Namespace) -> int:
+    sys.stdout.write(read_tables(Path(options.folder))[0])
     return DONE
 
 
@@ -133,13 +143,19 @@ def _encoders_parser() -> ArgumentParser:
         default=None,
         help="folder with bench/TASK.yaml and encoder/NAME.yaml; the checkout's by default",
     )
-    parser.add_argument("--task", type=str, default="inr_classification", help="name of the file in bench/")
+    parser.add_argument(
+        "--task",
+        type=str,
+        default="inr_classification",
+        help="name of the file in bench/, or the path of a configuration of `fit`, as in configs/experiment/",
+    )
     parser.add_argument(
         "--encoders",
         type=str,
         nargs="+",
         default=None,
-        help="names of the files in encoder/, or paths of other YAML files; all by default",
+        help="names of the files in encoder/, or paths of other YAML files; all by default, and the one that "
+        "it names for the path of a task",
     )
     parser.add_argument("--seeds", type=int, default=None, help="runs of each encoder (default: 3)")
     parser.add_argument(
@@ -164,6 +180,12 @@ def _encoders_parser() -> ArgumentParser:
         action="store_true",
         help="delete runs that were made with other settings, and train them anew",
     )
+    return parser
+
+
+def _table_parser() -> ArgumentParser:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("folder", type=str, help="a folder with runs.csv, as of --out")
     return parser
 
 

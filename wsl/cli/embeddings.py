@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jsonargparse import ArgumentParser, get_loader
+from jsonargparse import ArgumentParser, Namespace, get_loader
 
 import wsl
 from wsl._files import write_text
@@ -35,10 +35,12 @@ def run(arguments: Sequence[str]) -> int:
     command, *given = arguments
     options = _parser(command).parse_args(given)
     folder = Path(options.runs) / options.name
+    if options.limit is not None and options.limit < 1:
+        raise CommandError(f"limit is {options.limit}; expected at least 1.")
     config = _config(folder, options.runs, options.name)
     data = _data(config, options.zoo, options.label if command == "probe" else None)
     out = folder / ("embeddings_untrained" if options.untrained else "embeddings")
-    found = _embeddings(folder, out, config, data, options.untrained)
+    found = _embeddings(folder, out, config, data, options)
     if command == "probe":
         sys.stdout.write(_probed(found, data, out, options.kind))
     elif command == "neighbours":
@@ -49,11 +51,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _embeddings(
-    folder: Path, out: Path, config: Mapping[str, Any], data: ZooDataModule, untrained: bool
+    folder: Path, out: Path, config: Mapping[str, Any], data: ZooDataModule, options: Namespace
 ) -> Embeddings:
     """Those that are there, if model and data are still the same, or else new ones, which are kept."""
     checkpoint = folder / "checkpoints" / "best.ckpt"
-    if untrained:
+    if options.untrained:
         origin = json.dumps([config["model"], config["seed_everything"]]).encode()
     elif checkpoint.is_file():
         origin = checkpoint.read_bytes()
@@ -65,11 +67,12 @@ def _embeddings(
         "model": hashlib.blake2b(origin, digest_size=16).hexdigest(),
         "zoo": data.fingerprint,
         "where": data.where,
+        "limit": options.limit,
         "version": wsl.__version__,
     }
     if (found := read_embeddings(out, source)) is None:
-        task = _untrained(config, data) if untrained else load_task(checkpoint)
-        found = embed_splits(task, data)
+        task = _untrained(config, data) if options.untrained else load_task(checkpoint)
+        found = embed_splits(task, data, options.limit)
         (out / SCORES).unlink(missing_ok=True)  # of other embeddings
         write_embeddings(found, out, source)
     return found
@@ -167,6 +170,12 @@ def _parser(command: str) -> ArgumentParser:
     )
     parser.add_argument(
         "--untrained", action="store_true", help="the run's model with new weights, for comparison"
+    )
+    parser.add_argument(
+        "--limit",
+        type=int | None,
+        default=None,
+        help="about how many networks of each split, evenly spread; by default all",
     )
     if command == "probe":
         parser.add_argument(

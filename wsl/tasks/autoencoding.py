@@ -28,9 +28,10 @@ class WeightAutoencoder(InvariantTask):
     The loss is functional: the mean squared error between what the decoded networks show on the grid and
     what those given show. It does not ask for the weights themselves, and with an invariant encoder could
     not: networks that differ by a permutation have one latent vector, so they are decoded to the same
-    weights. Embeddings are the latent vectors. Metrics of each stage: ``{train,val,test}/loss`` and
-    ``{train,val,test}/psnr``, the mean over networks of the peak signal-to-noise ratio in dB between both
-    signals, for a peak of 1; images are cut to [0, 1] for it.
+    weights. Embeddings are the latent vectors. Metrics of each stage: ``{train,val,test}/loss``;
+    ``{train,val,test}/mean_loss``, the loss that the mean of a batch's signals would have for all of them,
+    estimated without bias; and ``{train,val,test}/psnr``, the mean over networks of the peak signal-to-noise
+    ratio in dB between both signals, for a peak of 1; images are cut to [0, 1] for it.
 
     Args:
         encoder, optimizer, schedule, probes: as of :class:`wsl.tasks.INRClassification`.
@@ -47,7 +48,7 @@ class WeightAutoencoder(InvariantTask):
     decoder's form and the losses' weights are this package's own.
     """
 
-    metrics = tuple(f"{stage}/{name}" for stage in STAGES for name in ("loss", "psnr"))
+    metrics = tuple(f"{stage}/{name}" for stage in STAGES for name in ("loss", "mean_loss", "psnr"))
     runs_networks = True
     build_mixed_head = BaseTask.build_mixed_head
     render: Renderer
@@ -127,6 +128,7 @@ class WeightAutoencoder(InvariantTask):
             "sync_dist": True,
         }
         self.log(f"{stage}/loss", loss, **options)
+        self.log(f"{stage}/mean_loss", spread(before), **options)
         self.log(f"{stage}/psnr", psnr(shown, before).mean(), prog_bar=True, **options)
         return loss
 
@@ -198,6 +200,12 @@ class WeightDecoder(nn.Module):
             if scale
         ]
         return torch.cat(parts, dim=1).mean()
+
+
+def spread(signals: Tensor) -> Tensor:
+    """The mean squared deviation of ``B`` signals ``(B, ...)`` from their mean, with ``B - 1``; 0 for one."""
+    squares = (signals - signals.mean(dim=0)).square().sum(dim=0)
+    return squares.mean() / max(1, len(signals) - 1)
 
 
 def psnr(a: Tensor, b: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,12 @@ class Embeddings:
         return scaled
 
 
-def embed_splits(task: InvariantTask, data: ZooDataModule) -> Embeddings:
+def embed_splits(task: InvariantTask, data: ZooDataModule, limit: int | None = None) -> Embeddings:
     """The embeddings of the networks in the splits ``train``, ``val`` and ``test``, as stored.
 
     Args:
         task: built, in evaluation mode.
+        limit: about how many networks of each split, in whole batches that lie evenly spread; by default all.
 
     Raises:
         TaskError: the task reads one architecture, and the data hold several, or the other way round.
@@ -69,7 +71,10 @@ def embed_splits(task: InvariantTask, data: ZooDataModule) -> Embeddings:
     rows, vectors, splits = [], [], []
     for split in STAGES:
         data.predict_split = split
-        for batch in data.predict_dataloader():
+        every = 1 if limit is None else ceil(len(data.rows(split)) / limit)
+        for i, batch in enumerate(data.predict_dataloader()):
+            if i % every:
+                continue
             with torch.no_grad():
                 vectors.append(task.embed(batch.weights).float().numpy())
             rows.append(batch.rows.numpy())
