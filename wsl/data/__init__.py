@@ -20,7 +20,7 @@ from wsl.data.statistics import (
 
 if TYPE_CHECKING:
     from wsl.data.module import BaseDataModule, DataError, Targets, ZooDataModule
-    from wsl.data.problems import HeldOut, ProblemDataModule
+    from wsl.data.problems import HeldOut, MetaSteps, ProblemDataModule
 
 __all__ = [
     "ArchitectureSampler",
@@ -29,6 +29,7 @@ __all__ = [
     "BatchSampler",
     "DataError",
     "HeldOut",
+    "MetaSteps",
     "MixedBatch",
     "MixedRows",
     "ProblemDataModule",
@@ -49,6 +50,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in ("BaseDataModule", "DataError", "Targets", "ZooDataModule"):
         return getattr(import_module("wsl.data.module"), name)
-    if name in ("HeldOut", "ProblemDataModule"):
+    if name in ("HeldOut", "MetaSteps", "ProblemDataModule"):
         return getattr(import_module("wsl.data.problems"), name)
     raise AttributeError(f"module 'wsl.data' has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """Problems that an optimizer learns to optimize on."""
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +22,30 @@ class HeldOut(NamedTuple):
 
     task: int
     seeds: Tensor
+
+
+class MetaSteps:
+    """Numbers of the meta-steps of an epoch, from where a resumed run stopped."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps, self._start, self._given = steps, 0, 0
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[int]:
+        start, self._start = self._start, 0
+        for step in range(start, self.steps):
+            self._given = step + 1
+            yield step
+
+    def state_dict(self) -> dict[str, int]:
+        """How many numbers of the epoch were handed out."""
+        return {"steps": self._given}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Continue behind these; a complete epoch starts from its front."""
+        self._start = state["steps"] % self.steps
 
 
 class ProblemDataModule(BaseDataModule):
@@ -95,8 +120,8 @@ class ProblemDataModule(BaseDataModule):
                 digest.update(value.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
 
-    def train_dataloader(self) -> DataLoader[int]:
-        return DataLoader(range(self.steps), batch_size=None)  # type: ignore[arg-type]
+    def train_dataloader(self) -> MetaSteps:
+        return MetaSteps(self.steps)
 
     def val_dataloader(self) -> DataLoader[HeldOut]:
         return self._problems("val")

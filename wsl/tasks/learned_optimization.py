@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import wsl
-from wsl.data import BaseDataModule, HeldOut, ProblemDataModule
+from wsl.data import BaseDataModule, HeldOut, MetaSteps, ProblemDataModule
 from wsl.learnopt import Estimator, EstimatorState, Optimizer, evaluate
 from wsl.spec import WeightSpec
 from wsl.tasks.configured import ConfiguredTask, OptimizerFactory, ScheduleFactory
@@ -66,6 +66,7 @@ class LearnedOptimization(ConfiguredTask):
         self.curves: dict[str, Tensor] = {}
         self._record: dict[str, Any] = {}
         self._state: EstimatorState | None = None
+        self._position: dict[str, int] | None = None
 
     def configure_model(self) -> None:
         """Build the learned optimizer for the data's specification."""
@@ -96,7 +97,9 @@ class LearnedOptimization(ConfiguredTask):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         lanes = None if self._state is None else self._state.to_dict()
-        checkpoint[_RECORD] = {**self._record, "seed": self._seed, "lanes": lanes}
+        loader = self.trainer.train_dataloader
+        position = loader.state_dict() if isinstance(loader, MetaSteps) else None
+        checkpoint[_RECORD] = {**self._record, "seed": self._seed, "position": position, "lanes": lanes}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Build the learned optimizer for the checkpoint's specification, unless the data already did."""
@@ -109,7 +112,7 @@ class LearnedOptimization(ConfiguredTask):
         if self.learned is None:
             self._build(record["spec"])
         self._check_spec(record["spec"], "the checkpoint")
-        self._seed = record["seed"]
+        self._seed, self._position = record["seed"], record["position"]
         self._state = None if record["lanes"] is None else EstimatorState.from_dict(record["lanes"])
 
     def on_fit_start(self) -> None:
@@ -121,6 +124,13 @@ class LearnedOptimization(ConfiguredTask):
             )
         for log in self.loggers:
             log.log_hyperparams(self._record)
+
+    def on_train_start(self) -> None:
+        """Continue inside the epoch: Lightning itself restores no loader that a schedule asked for before."""
+        loader = self.trainer.train_dataloader
+        if self._position is not None and isinstance(loader, MetaSteps):
+            loader.load_state_dict(self._position)
+        self._position = None
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """A scalar whose gradient is the estimate, so that whatever acts on gradients acts on it."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from wsl.learnopt._types import Tensors
 from wsl.spec import WeightSpec
@@ -53,9 +54,15 @@ class Task(ABC):
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Task":
         """Move the network and the data there, floats to another type; returns this task itself."""
+
+        def moved(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            return value.to(device, dtype if value.is_floating_point() else None)
+
         self.module.to(device=device, dtype=dtype)
-        for name, value in self.data.items():
-            self.data[name] = value.to(device, dtype if value.is_floating_point() else None)
+        self.example_inputs = tuple(map(moved, self.example_inputs))
+        self.data = {name: moved(value) for name, value in self.data.items()}
         return self
 
     @abstractmethod
