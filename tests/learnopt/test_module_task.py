@@ -131,6 +131,7 @@ def test_a_task_moves_to_another_type():
     assert task.dtype == torch.float64
     assert all(torch.equal(single[name].double(), value) for name, value in double.items())
     assert task.data["train_targets"].dtype == torch.int64
+    assert "0.weight" in str(task.spec)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,52 @@ import math
 import pytest
 import torch
 
-from wsl.learnopt.optimizers import SGD, Adam, AdamW, Optimizer, PerLane, constant, cosine, linear
+from wsl.learnopt.optimizers import SGD, Adam, AdamW, Lion, Muon, Optimizer, PerLane, constant, cosine, linear
+from wsl.learnopt.optimizers._muon import orthogonalised
+
+
+class PlainLion(torch.optim.Optimizer):
+    """The published program, line by line."""
+
+    def __init__(self, params, lr, b1, b2, decay):
+        super().__init__(params, {"lr": lr})
+        self.b1, self.b2, self.decay = b1, b2, decay
+
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                with torch.no_grad():
+                    m = self.state[p].get("m", torch.zeros_like(p))
+                    update = torch.sign(m * self.b1 + p.grad * (1 - self.b1))
+                    self.state[p]["m"] = m * self.b2 + p.grad * (1 - self.b2)
+                    p -= group["lr"] * (update + self.decay * p)
+
+
+class PlainMuon(torch.optim.Optimizer):
+    """Torch's Muon with its Newton-Schulz iteration in float64, AdamW for what is no matrix."""
+
+    def __init__(self, params, lr, decay, nesterov, adamw_lr):
+        matrices = [p for p in params if p.ndim > 1]
+        super().__init__(matrices, {"lr": lr})
+        self.decay, self.nesterov = decay, nesterov
+        self.rest = torch.optim.AdamW([p for p in params if p.ndim < 2], adamw_lr, weight_decay=0.01)
+
+    def step(self):
+        a, b, c = 3.4445, -4.7750, 2.0315
+        rate = self.param_groups[0]["lr"]
+        self.rest.param_groups[0]["lr"] = self.rest.defaults["lr"] * rate / self.defaults["lr"]
+        self.rest.step()
+        for p in self.param_groups[0]["params"]:
+            with torch.no_grad():
+                m = self.state[p].get("m", torch.zeros_like(p))
+                m = self.state[p]["m"] = m + 0.05 * (p.grad - m)
+                x = (p.grad + 0.95 * (m - p.grad) if self.nesterov else m).flatten(1)
+                x = x / x.norm().clamp(min=1e-7)
+                for _ in range(5):
+                    x = a * x + b * x @ x.T @ x + c * x @ x.T @ x @ x.T @ x
+                p *= 1 - rate * self.decay
+                p -= rate * max(1, x.shape[0] / x.shape[1]) ** 0.5 * x.view_as(p)
+
 
 SHAPES = {"a": (4, 3), "b": (4,), "c": (2, 4, 3)}
 LANES, STEPS = 3, 20
@@ -24,6 +69,16 @@ PAIRS = {
     "adam, decay": (
         lambda **s: Adam(0.05, (0.8, 0.99), 1e-3, 0.1, **s),
         lambda p: torch.optim.Adam(p, 0.05, (0.8, 0.99), 1e-3, 0.1),
+    ),
+    "lion": (lambda **s: Lion(0.05, **s), lambda p: PlainLion(p, 0.05, 0.9, 0.99, 0)),
+    "lion, decay": (
+        lambda **s: Lion(0.05, (0.8, 0.9), 0.1, **s),
+        lambda p: PlainLion(p, 0.05, 0.8, 0.9, 0.1),
+    ),
+    "muon": (lambda **s: Muon(0.05, **s), lambda p: PlainMuon(p, 0.05, 0, True, 3e-4)),
+    "muon, decay": (
+        lambda **s: Muon(0.05, 0.95, False, 0.1, AdamW(0.01, **s), **s),
+        lambda p: PlainMuon(p, 0.05, 0.1, False, 0.01),
     ),
     "adamw": (
         lambda **s: AdamW(0.05, weight_decay=0.1, **s),
@@ -133,7 +188,8 @@ def test_gradients_reach_every_hyperparameter(name):
     grads = torch.autograd.grad(loss, list(optimizer.parameters()))
     for parameter, grad in zip(dict(optimizer.named_parameters()), grads, strict=True):
         assert grad.isfinite(), parameter
-        assert grad != 0, parameter
+        if name not in ("lion", "lion, decay") or parameter in ("log_rate", "log_weight_decay"):
+            assert grad != 0, parameter  # no derivative passes Lion's signs
 
 
 def test_a_gradient_of_zero_spoils_no_meta_gradient():
@@ -159,3 +215,34 @@ def test_refused_hyperparameters():
         PerLane(Adam(), {"log_rate": torch.zeros(2, 1)})
     with pytest.raises(ValueError, match=r"\{'log_rate': 2, 'log_epsilon': 3\}"):
         PerLane(Adam(), {"log_rate": torch.zeros(2), "log_epsilon": torch.zeros(3)})
+
+
+def test_muon_is_torchs_but_for_its_bfloat16():
+    shape, drawn = (3, 12, 5), torch.Generator().manual_seed(0)
+    start = torch.randn(shape, generator=drawn, dtype=torch.float64)
+    rule, params = Muon(0.02, weight_decay=0.1), {"w": start}
+    state, peers = rule.init(params), [start[lane].clone().requires_grad_() for lane in range(3)]
+    theirs = [torch.optim.Muon([peer], 0.02, 0.1) for peer in peers]
+    for number in range(5):
+        grad = torch.randn(shape, generator=drawn, dtype=torch.float64)
+        step, loss = torch.full((3,), number), torch.zeros(3)
+        params, state = rule.update({"w": grad}, state, params, step, loss)
+        for lane, peer in enumerate(peers):
+            peer.grad = grad[lane]
+            theirs[lane].step()
+    moved = params["w"] - start
+    found = torch.stack([peer.detach() for peer in peers]) - start
+    assert (moved - found).norm() < 0.02 * moved.norm()
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 9), (2, 9, 6)])
+def test_orthogonalised_matrices_have_singular_values_near_one(shape):
+    matrices = torch.randn(shape, generator=generator(), dtype=torch.float64)
+    u, s, v = torch.linalg.svd(matrices, full_matrices=False)
+    found = orthogonalised(matrices)
+    _, values, _ = torch.linalg.svd(found)
+    assert ((values > 0.6) & (values < 1.3)).all()
+    inner = u.mT @ found @ v.mT
+    torch.testing.assert_close(inner, torch.diag_embed(inner.diagonal(dim1=1, dim2=2)), rtol=0, atol=1e-10)
+    assert s.min() > 0
+    assert not orthogonalised(matrices * 0).any()

@@ -4,7 +4,11 @@ Everything works on *lanes*: many trainings of one architecture, stacked along t
 tensor and advanced in one vectorised step.
 """
 
+from wsl.learnopt._card import Card, OptimizerFileError
+from wsl.learnopt._file import load, pretrained, read_optimizer, save
 from wsl.learnopt._lanes import Advanced, Lanes, Stepped, advance, bounded, restart, start, step_lanes
+from wsl.learnopt._stored import OptimizerFile
+from wsl.learnopt._torch_optimizer import TorchOptimizer
 from wsl.learnopt._types import State, Tensors
 from wsl.learnopt.estimators import (
     PES,
@@ -22,6 +26,8 @@ from wsl.learnopt.optimizers import (
     SGD,
     Adam,
     AdamW,
+    Lion,
+    Muon,
     Optimizer,
     PerLane,
     Schedule,
@@ -29,7 +35,19 @@ from wsl.learnopt.optimizers import (
     cosine,
     linear,
 )
-from wsl.learnopt.tasks import CnnImages, MlpImages, ModuleTask, Quadratics, Task, TaskFamily
+from wsl.learnopt.tasks import (
+    CharacterRnn,
+    CharacterTransformer,
+    CnnImages,
+    InrFitting,
+    MlpImages,
+    ModuleTask,
+    Quadratics,
+    Rescaled,
+    Rosenbrock,
+    Task,
+    TaskFamily,
+)
 from wsl.learnopt.truncation import Constant, LogUniform, Truncation
 
 __all__ = [
@@ -38,27 +56,38 @@ __all__ = [
     "Adam",
     "AdamW",
     "Advanced",
+    "Card",
+    "CharacterRnn",
+    "CharacterTransformer",
     "CnnImages",
     "Constant",
     "Estimator",
     "EstimatorState",
     "FullBackprop",
     "FullES",
+    "InrFitting",
     "LaneGroup",
     "Lanes",
+    "Lion",
     "LogUniform",
     "MlpImages",
     "ModuleTask",
+    "Muon",
     "Objective",
     "Optimizer",
+    "OptimizerFile",
+    "OptimizerFileError",
     "PerLane",
     "Quadratics",
+    "Rescaled",
+    "Rosenbrock",
     "Schedule",
     "State",
     "Stepped",
     "Task",
     "TaskFamily",
     "Tensors",
+    "TorchOptimizer",
     "Trainings",
     "TruncatedBackprop",
     "TruncatedES",
@@ -69,7 +98,11 @@ __all__ = [
     "cosine",
     "evaluate",
     "linear",
+    "load",
+    "pretrained",
+    "read_optimizer",
     "restart",
+    "save",
     "start",
     "step_lanes",
 ]

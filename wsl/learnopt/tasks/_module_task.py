@@ -16,7 +16,7 @@ from wsl.learnopt.tasks._initial import Redrawn, draw_parameters
 from wsl.learnopt.tasks._task import Task
 from wsl.nn import batchable_operators
 
-_BATCH = 0x6261746368
+BATCH = 0x6261746368
 SPLITS = ("train", "test")
 
 Pairs = tuple[Tensor, Tensor] | Iterable[tuple[Tensor, Tensor]]
@@ -85,7 +85,7 @@ class ModuleTask(Task):
 
 def draw_rows(seeds: Tensor, step: Tensor, split: str, count: int, among: int) -> Tensor:
     """``(L, count)``: rows of the data that a step takes, uniform and independent."""
-    return integers(key_of(seeds, _BATCH, SPLITS.index(split)), count, among, step * count)
+    return integers(key_of(seeds, BATCH, SPLITS.index(split)), count, among, step * count)
 
 
 def take(data: Tensor, rows: Tensor) -> Tensor:

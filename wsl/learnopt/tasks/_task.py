@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
 
 from wsl.learnopt._types import Tensors
 from wsl.spec import WeightSpec

@@ -4,13 +4,14 @@ from wsl.zoo.language._architecture import CharRecurrents, CharTransformers, Lan
 from wsl.zoo.language._build import build_language_zoo
 from wsl.zoo.language._initial import INITIALISATIONS
 from wsl.zoo.language._recipe import LanguageHyperparameters, LanguageRecipe
-from wsl.zoo.language._text import PydocText, TextFile, TextSource
+from wsl.zoo.language._text import CharacterText, PydocText, TextFile, TextSource, character_text
 from wsl.zoo.training import Range
 
 __all__ = [
     "INITIALISATIONS",
     "CharRecurrents",
     "CharTransformers",
+    "CharacterText",
     "LanguageArchitecture",
     "LanguageHyperparameters",
     "LanguageRecipe",
@@ -19,4 +20,5 @@ __all__ = [
     "TextFile",
     "TextSource",
     "build_language_zoo",
+    "character_text",
 ]
