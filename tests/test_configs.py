@@ -1,14 +1,19 @@
 """Every configuration file parses against the code, composes with the others, and runs."""
 
-from itertools import cycle
+import re
+import shlex
+from itertools import cycle, product
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from wsl.cli import main
+from wsl.zoo._where import where
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+ROOT = Path(__file__).resolve().parent.parent
+CONFIGS = ROOT / "configs"
 KINDS = {"augmentation", "bench", "encoder", "experiment", "sweep", "task", "trainer", "zoo"}
 AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS = (
     sorted((CONFIGS / kind).glob("*.yaml"))
@@ -16,8 +21,8 @@ AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS = (
 )
 INR_CLASSIFICATION = CONFIGS / "task" / "inr_classification.yaml"
 CPU = CONFIGS / "trainer" / "cpu.yaml"
-# what tasks other than classification take from the tests' zoo, which has no such columns as theirs
-OPTIONS = {"generalization_prediction": ["--data.label", "score", "--data.where", "null"]}
+# what tasks take from the tests' zoo, which has no such columns as theirs
+OPTIONS = {"wsl.tasks.GeneralizationPrediction": ["--data.label", "score", "--data.where", "null"]}
 pytestmark = pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning")
 
 
@@ -77,6 +82,43 @@ def test_experiments_are_complete(path, capsys):
     assert made["init_args"].items() >= given.get("init_args", {}).items()
 
 
+@pytest.mark.parametrize("path", [path for path in EXPERIMENTS if "quickstart" not in path.stem], ids=name)
+def test_experiments_say_how_they_are_made_and_what_is_published(path, capsys):
+    text = path.read_text()
+    said = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
+    commands = re.findall(r"python -m (wsl .*?)(?=  |$)", "  ".join(said).replace("\\  ", ""))
+    build, *_, bench = (shlex.split(command) for command in commands)
+    assert build[1] == "zoo" and (ROOT / build[build.index("--config") + 1]).is_file()
+    assert "ublished" in text and re.search(r"\d{4}\.\d{5}", text)
+    made = printed(capsys, "fit", *options(path))
+    zoo = made["data"]["init_args"]["path"]
+    given = dict(re.findall(r"--(\w+) ([^-]\S*)", " ".join(bench)))
+    wanted = {"task": str(path.relative_to(ROOT)), "zoo": zoo, "out": f"runs/{path.stem}"}
+    assert bench[:3] == ["wsl", "bench", "encoders"] and given.items() >= wanted.items()
+    encoders = bench[bench.index("--encoders") + 1 : bench.index("--minutes")]
+    assert encoders and {CONFIGS / "encoder" / f"{encoder}.yaml" for encoder in encoders} <= set(ENCODERS)
+    assert any(zoo in word for command in commands[:-1] for word in shlex.split(command))
+
+
+@pytest.mark.parametrize("path", [path for path in EXPERIMENTS if "ood" in path.stem], ids=name)
+def test_experiments_out_of_distribution_test_on_other_networks(path):
+    """Rows of all kinds: those of training and validation are alike, those of the test are not."""
+    where_of = yaml.safe_load(path.read_text())["data"]["init_args"]["where"]
+    kinds = list(product((2, 3, 4, 5), (900, 9999, 10000, 90000), ("relu", "tanh")))
+    depth, parameters, activation = (np.array(column) for column in zip(*kinds, strict=True))
+    same = {
+        "step": np.full(len(kinds), 6),
+        "epochs": np.full(len(kinds), 6),
+        "diverged": np.zeros(len(kinds)),
+    }
+    rows = {"depth": depth, "parameters": parameters, "activation": activation, **same}
+    train, val, test = (
+        set(where(where_of[split], rows, len(kinds)).tolist()) for split in ("train", "val", "test")
+    )
+    assert train == val and train and test and not train & test
+    assert len(train | test) == len(kinds), "and none is left out"
+
+
 @pytest.mark.parametrize("path", ZOOS, ids=name)
 def test_zoos(path, capsys):
     builders = {"_cnn_": "build-classifiers", "language_": "build-language", "phases_": "build-phases"}
@@ -106,6 +148,7 @@ def test_training_runs(paths, zoo_path, tmp_path, monkeypatch):
         "--trainer.limit_val_batches",
         "1",
     ]
-    run = ["--runs", str(tmp_path), "--name", "a", "--data.path", zoo_path, *OPTIONS.get(paths[0].stem, [])]
+    task = yaml.safe_load(paths[0].read_text())["model"]["class_path"]
+    run = ["--runs", str(tmp_path), "--name", "a", "--data.path", zoo_path, *OPTIONS.get(task, [])]
     assert main(["fit", *options(*paths), *one_step, *run]) == 0
     assert (tmp_path / "a" / "checkpoints" / "best.ckpt").is_file()

@@ -15,7 +15,7 @@ from small_benches import (
     write_encoder,
 )
 
-from wsl.bench import Budget, bench
+from wsl.bench import SMOKE_BUDGET, Budget, bench
 from wsl.cli import embeddings, training
 from wsl.tasks import BaseTask
 
@@ -37,16 +37,17 @@ COMPARED = {
 }
 
 
-def asked(task, zoo_path, folder, *encoders):
-    """The task's own bench, on columns that the tests' zoo has."""
+def asked(task, zoo_path, folder, *encoders, **changes):
+    """The bench of the task, on columns that the zoo of tests has; all of ``configs/encoder`` by default."""
     folder.mkdir(exist_ok=True)
     config = yaml.safe_load((CONFIGS / "bench" / f"{task}.yaml").read_text())
     if task == "generalization_prediction":
         config["data"]["init_args"] |= {"label": "score", "where": {"test": "score > 0"}}
     (folder / f"{task}.yaml").write_text(yaml.safe_dump(config))
     chosen = [write_encoder(folder, name, ENCODERS[name]) for name in encoders]
-    path = str(folder / f"{task}.yaml")
-    return request(zoo_path, folder, task=path, encoders=chosen, budget=Budget(STEPS, "steps"))
+    chosen = chosen or sorted(map(str, (CONFIGS / "encoder").glob("*.yaml")))
+    asked = {"task": str(folder / f"{task}.yaml"), "budget": Budget(STEPS, "steps"), **changes}
+    return request(zoo_path, folder, encoders=chosen, **asked)
 
 
 begin = BaseTask.on_train_batch_start
@@ -98,3 +99,13 @@ def test_a_bench_that_is_stopped_goes_on_and_redoes_nothing(task, zoo_path, tmp_
     assert all(isfinite(float(whole[name])) for name in metrics)
     commands.clear()
     assert bench(both, in_process)[1] == 0 and commands == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_a_smoke_test_tries_every_encoder(task, zoo_path, tmp_path):
+    smoke = asked(task, zoo_path, tmp_path, budget=SMOKE_BUDGET, smoke=True)
+    _, failed = bench(smoke, in_process)
+    runs = table(tmp_path / "out/runs.csv")
+    assert failed == 0, [(run["encoder"], run["message"]) for run in runs if run["message"]]
+    assert len(runs) == len(smoke.encoders) and {run["steps"] for run in runs} == {"4"}
