@@ -1,8 +1,13 @@
 """Zoos pushed to and pulled from a hub on the loopback address, with the hub's own client."""
 
+import errno
+import os
+import resource
+import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -111,6 +116,48 @@ def test_what_cannot_be_pulled(hub: LoopbackHub, zoo: Zoo, tmp_path: Path) -> No
 def test_a_hub_that_is_not_there(hub: LoopbackHub, zoo: Zoo, tmp_path: Path) -> None:
     hub.close()
     with pytest.raises(ZooError, match="could not be reached: .*Check the connection"):
+        pull_from_hub(REPO, tmp_path / "z.h5")
+    assert list(tmp_path.glob("z.h5*")) == []
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Files of this process cannot grow beyond ``size`` bytes: as on a full disk, a write fails midway."""
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_disk_that_is_full(
+    hub: LoopbackHub, zoo: Zoo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    push_to_hub(zoo, REPO)
+    out, content = tmp_path / "pulled" / "z.h5", zoo.path.read_bytes()
+    with largest_file(len(content) // 2):
+        assert main(["zoo", "pull", REPO, "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert f"What the hub sent of {REPO} could not be written: File too large. Make room" in said
+    assert "Traceback" not in said and "connection" not in said
+    assert not out.exists()
+    assert main(["zoo", "pull", REPO, "--out", str(out)]) == 0
+    assert out.read_bytes() == content
+    assert list(out.parent.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_no_lost_connection(
+    hub: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("huggingface_hub.HfApi.hf_hub_download", refuse)
+    with pytest.raises(ZooError, match=f"could not be written: {os.strerror(number)}. Make room"):
         pull_from_hub(REPO, tmp_path / "z.h5")
     assert list(tmp_path.glob("z.h5*")) == []
 

@@ -1,5 +1,6 @@
 """Zoos on the Hugging Face hub: a dataset repository holds the file and a card."""
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from wsl.zoo._writing import WritingFolder
 from wsl.zoo.verify import verify_zoo
 
 NAME = "zoo.h5"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def push_to_hub(
@@ -155,6 +157,11 @@ def _refusals(hub: Any, repo_id: str) -> Iterator[None]:
     except Exception as err:  # what its transport raises is of several packages
         if isinstance(err, ZooError):
             raise
+        if isinstance(err, OSError) and err.errno in _NO_ROOM:
+            raise ZooError(
+                f"What the hub sent of {repo_id} could not be written: {err.strerror}. Make room, and run "
+                "the same command again."
+            ) from err
         raise ZooError(
             f"{repo_id} could not be reached: {type(err).__name__}: {_first_line(err)}. Check the connection."
         ) from err
