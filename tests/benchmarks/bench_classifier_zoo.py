@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from wsl.zoo import ForwardDefinition
 from wsl.zoo.classifiers._data import LabelledImages
-from wsl.zoo.classifiers._plan import NetworkPlan, stack_size
+from wsl.zoo.classifiers._plan import ClassifierPlan, stack_size
 from wsl.zoo.classifiers._recipe import Hyperparameters
 from wsl.zoo.classifiers._small_cnn_stack import SmallCnnStack
 from wsl.zoo.classifiers._train import network_images, train_networks
@@ -52,12 +52,12 @@ def images(count: int) -> LabelledImages:
     return LabelledImages(pixels, torch.randint(10, (count,), generator=generator))
 
 
-def plan(model: int, batch: int, dropout: float) -> NetworkPlan:
-    drawn = Hyperparameters(1e-3, 1e-4, dropout, "adam", "default", 1.0, 1.0, 0.0, batch, 1)
-    return NetworkPlan(model, 0, FORWARD, drawn, (1,))
+def plan(model: int, batch: int, dropout: float) -> ClassifierPlan:
+    drawn = Hyperparameters(1e-3, 1e-4, dropout, "adam", "default", 1.0, 1.0, batch, 0.0, 1)
+    return ClassifierPlan(model, 0, FORWARD, drawn, (1,))
 
 
-def train_one(data: LabelledImages, network: NetworkPlan, layout: torch.memory_format, adam: str) -> None:
+def train_one(data: LabelledImages, network: ClassifierPlan, layout: torch.memory_format, adam: str) -> None:
     """The usual loop around a module and torch's Adam."""
     drawn = network.hyperparameters
     module = FORWARD.build().train().to(memory_format=layout)
@@ -73,12 +73,12 @@ def train_one(data: LabelledImages, network: NetworkPlan, layout: torch.memory_f
         optimizer.step()
 
 
-def loop(data: LabelledImages, plans: list[NetworkPlan], layout: torch.memory_format, adam: str) -> None:
+def loop(data: LabelledImages, plans: list[ClassifierPlan], layout: torch.memory_format, adam: str) -> None:
     for network in plans:
         train_one(data, network, layout, adam)
 
 
-def stacked(data: LabelledImages, plans: list[NetworkPlan]) -> None:
+def stacked(data: LabelledImages, plans: list[ClassifierPlan]) -> None:
     train_networks(SmallCnnStack(FORWARD), plans, data, 10)
 
 

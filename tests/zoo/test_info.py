@@ -29,7 +29,7 @@ def test_info_names_what_matters(tmp_path: Path) -> None:
     text = zoo_info(zoo.path)
     for part in (
         "networks     16, float32, 0.0 MB",
-        "Siren              16 of 21 weights, wsl.models:Siren",
+        "Siren              16 networks of 21 weights, wsl.models:Siren",
         "4 x 3",
         zoo.fingerprint,
         "train 8",
@@ -46,14 +46,15 @@ def test_info_names_what_matters(tmp_path: Path) -> None:
 def test_info_of_several_architectures(mixed: Zoo) -> None:
     text = zoo_info(mixed.path)
     assert "architectures, 2" in text
-    assert "small              11 of 21 weights, wsl.models:Siren(hidden=[5], w0=20.0)" in text
-    assert "wide               5 of 29 weights" in text
+    assert "small              11 networks of 21 weights, wsl.models:Siren(hidden=[5], w0=20.0)" in text
+    assert "wide               5 networks of 29 weights" in text
     assert "h1 x" not in text
 
 
 def test_info_counts_checkpoints(tmp_path: Path) -> None:
     even = zoo_of(tmp_path / "a.h5", 4, model=[0, 1, 0, 1], step=[0, 0, 5, 5])
     assert "2 models of 2 checkpoints" in zoo_info(even.path)
+    assert "net                4 networks of 21 weights" in zoo_info(even.path)
     odd = zoo_of(tmp_path / "b.h5", 3, model=["x", "x", "y"], step=[0, 1, 0])
     assert "2 models of 1 to 2 checkpoints" in zoo_info(odd.path)
 

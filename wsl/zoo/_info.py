@@ -51,7 +51,7 @@ def _architecture_line(view: ZooArchitecture) -> str:
     forward = view.forward
     arguments = ", ".join(f"{name}={value!r}" for name, value in forward.arguments.items())
     grid = "" if forward.grid is None else f" on a grid of {' x '.join(map(str, forward.grid))}"
-    size = f"{len(view)} of {view.width} weights"
+    size = f"{len(view)} network{'s' if len(view) > 1 else ''} of {view.width} weights"
     return f"  {view.name:<18} {size}, {forward.factory}({arguments}){grid}"
 
 

@@ -87,7 +87,7 @@ def split_by_model(
         sizes = dict(zip(shares, counts, strict=True))
         raise ZooError(
             f"{len(names)} groups are too few for the fractions {shares}: the splits would get {sizes}. "
-            "Use more models or larger fractions."
+            f"Use more of them ({column or 'groups'}) or larger fractions."
         )
     order = np.random.default_rng(seed).permutation(len(names))
     recipe = {"method": "split_by_model", "fractions": shares, "groups": len(names), "column": column}

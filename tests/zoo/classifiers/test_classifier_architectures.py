@@ -35,7 +35,7 @@ def test_zoos_of_several_architectures(tmp_path, kind):
     assert len(set(zip(zoo.metadata["width"], zoo.metadata["depth"], strict=True))) > 1
     last = zoo.metadata["step"] == 2
     assert (zoo.metadata["train_loss"][last] < zoo.metadata["train_loss"][~last]).mean() > 0.8
-    images = DigitsImages().load().first(200)
+    images = DigitsImages().load().limited(200)
     tested = np.random.default_rng(0).permutation(200)[:40]
     pixels, labels = images.signals(tested) * 2 - 1, images.labels[tested]
     for name, architecture in zoo.architectures.items():

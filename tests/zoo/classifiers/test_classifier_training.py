@@ -11,11 +11,10 @@ from wsl.zoo import ForwardDefinition
 from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
 from wsl.zoo.classifiers._initial import INITIALISATIONS, initial_row
 from wsl.zoo.classifiers._layers import ACTIVATIONS, drop
-from wsl.zoo.classifiers._plan import NetworkPlan
 from wsl.zoo.classifiers._recipe import Hyperparameters
 from wsl.zoo.classifiers._small_cnn_stack import SmallCnnStack
 from wsl.zoo.classifiers._train import evaluate, initial_rows, network_images, train_networks
-from wsl.zoo.training import OPTIMIZERS, StackedDropout, StackedOptimizer
+from wsl.zoo.training import OPTIMIZERS, NetworkPlan, StackedDropout, StackedOptimizer
 
 CLASSES = 3
 SMALL = ForwardDefinition(

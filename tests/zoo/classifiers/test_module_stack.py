@@ -9,10 +9,9 @@ from torch.nn import functional as F
 from wsl.zoo import ForwardDefinition
 from wsl.zoo.classifiers._data import LabelledImages
 from wsl.zoo.classifiers._module_stack import ModuleStack
-from wsl.zoo.classifiers._plan import NetworkPlan
 from wsl.zoo.classifiers._recipe import Hyperparameters
 from wsl.zoo.classifiers._train import evaluate, initial_rows, network_images, train_networks
-from wsl.zoo.training import StackedDropout
+from wsl.zoo.training import NetworkPlan, StackedDropout
 
 CLASSES = 3
 SMALL = {"in_channels": 2, "channels": [4, 5], "classes": CLASSES, "kernel_size": 3, "stride": 2}
@@ -70,8 +69,8 @@ def plans(forward, **changes):
             "default",
             1.0,
             1 - 0.2 * model,
-            0.0,
             7,
+            0.0,
             epochs,
         )
         drawn = Hyperparameters(**{**vars(drawn), **changes})

@@ -270,7 +270,7 @@ def test_colours_depend_on_seed_and_number_alone(tmp_path):
         for name, seed in (("a.npy", 0), ("b.npy", 0), ("b.npy", 1))
     )
     assert np.array_equal(few.columns["red"], many.columns["red"][:2])
-    assert few.identity == many.first(2).identity
+    assert few.identity == many.limited(2).identity
     assert len({few.identity, many.identity, other.identity}) == 3
 
 
@@ -284,3 +284,41 @@ def test_only_gray_images_can_be_coloured():
 def test_columns_have_a_value_for_each_image():
     with pytest.raises(ZooError, match="column red"):
         ImageSet(PIXELS, columns={"red": np.zeros(2)})
+
+
+def class_folder(folder):
+    """Three classes of 4, 8 and 12 images; each image's gray level is its number."""
+    numbers = iter(range(24))
+    for name, count in (("ants", 4), ("bees", 8), ("cats", 12)):
+        (folder / name).mkdir()
+        for number in range(count):
+            pixels = np.full((2, 2), next(numbers), np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number:02}.png")
+    return FolderImages(folder).load()
+
+
+def test_a_limit_keeps_the_share_of_each_class_of_a_folder(tmp_path):
+    images = class_folder(tmp_path)
+    few = images.limited(6)
+    assert few.labels.tolist() == [0, 1, 1, 2, 2, 2]
+    assert few.pixels[:, 0, 0].tolist() == [0, 4, 8, 12, 16, 20]
+    assert few.label_names == images.label_names
+    assert images.limited(24) is images.limited(100) is images.limited(None) is images
+    with pytest.raises(ZooError, match="limit is 0"):
+        images.limited(0)
+
+
+@pytest.mark.parametrize("order", [[1, 1, 1, 0, 0, 2, 2, 2, 2], [2, 0, 1, 2, 0, 1, 0, 1, 2]])
+def test_a_limit_takes_the_first_images_unless_classes_follow_one_another(order):
+    numbers = np.arange(9, dtype=np.uint8)
+    pixels = np.broadcast_to(numbers[:, None, None], (9, 2, 2))
+    images = ImageSet(pixels, np.array(order), columns={"number": numbers})
+    few = images.limited(3)
+    taken = [0, 3, 6] if order[0] == order[1] else [0, 1, 2]
+    assert few.columns["number"].tolist() == few.pixels[:, 0, 0].tolist() == taken
+    assert few.labels.tolist() == [order[row] for row in taken]
+
+
+def test_a_limit_takes_the_first_images_without_labels():
+    pixels = np.arange(5 * 4, dtype=np.uint8).reshape(5, 2, 2)
+    assert np.array_equal(ImageSet(pixels).limited(2).pixels, pixels[:2])

@@ -139,8 +139,8 @@ def test_training_equals_the_loop_of_torch(optimizer, name):
         "rmsprop": lambda p: torch.optim.RMSprop(p, rate, weight_decay=decay),
     }[optimizer](module.parameters())
     for step in range(drawn.steps + 1):
-        if step in plan.stored_steps:
-            copy = found[plan.stored_steps.index(step)]
+        if step in plan.stored:
+            copy = found[plan.stored.index(step)]
             assert error(stack, copy, parameters_to_vector(module.parameters())) <= 1e-9
         batch = given[torch.from_numpy(text.next_batch(drawn.batch_size))]
         peer.zero_grad()

@@ -1,18 +1,19 @@
 """Zoos over a grid of widths and batch sizes: cells, measures, resuming, workers, divergence, figures."""
 
-import pickle
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 import yaml
+from population_suite import PopulationSuite
 from torch.func import functional_call, hessian
 from torch.nn import functional as F
 
 from wsl.cli import main
 from wsl.landscape import PHASES, PhaseThresholds, linear_cka, phase_labels
-from wsl.zoo import ShardedBuild, ZooError, verify_zoo
+from wsl.zoo import Zoo, ZooError, verify_zoo
 from wsl.zoo.classifiers import Mlps, ParkCnns, Range, ResNets, SmallCnns, TrainingRecipe, Vits
 from wsl.zoo.images import DigitsImages
 from wsl.zoo.phases import LandscapeMeasures, build_phase_zoo
@@ -27,12 +28,19 @@ NETS = Mlps(depth=1, activation="tanh")
 def build(out, **changes):
     given = {"widths": [3, 2], "batch_sizes": [8, 32], "seeds": 3, "architecture": NETS, "recipe": RECIPE}
     given |= {"measures": MEASURES, "limit": 100, "progress": False, "source": DigitsImages()}
+    given |= {"splits": {"train": 0.5, "test": 0.5}}
     return build_phase_zoo(out, **{**given, **changes})
 
 
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory):
     return build(tmp_path_factory.mktemp("zoo") / "z.h5")
+
+
+class TestPopulation(PopulationSuite):
+    builder, build = build_phase_zoo, staticmethod(build)
+    one_stack: ClassVar = {"widths": [2], "batch_sizes": [32], "limit": 50}
+    stored, kills, group = 2, 2, "cell"
 
 
 def test_the_grid(zoo):
@@ -53,6 +61,12 @@ def test_the_grid(zoo):
     assert set(columns["label_noise"]) == {0.2}
     assert set(columns["train_images"]) == {80}
     assert verify_zoo(zoo.path).ok
+
+
+def test_small_grids_need_splits_of_their_own(tmp_path):
+    with pytest.raises(ZooError, match=r"4 groups are too few .* Use more of them \(cell\)"):
+        build(tmp_path / "z.h5", splits=None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_groups_share_their_measures_and_their_phase(zoo):
@@ -76,7 +90,7 @@ def test_groups_share_their_measures_and_their_phase(zoo):
 
 def test_measures_are_those_of_the_stored_networks(zoo):
     """The top eigenvalue from the exact Hessian, and CKA from the module, on the images of the build."""
-    images = DigitsImages().load().first(100)
+    images = DigitsImages().load().limited(100)
     order = np.random.default_rng(0).permutation(100)
     pixels, labels = images.signals(np.arange(100)) * 2 - 1, torch.from_numpy(images.labels).long()
     train, test = order[20:], order[:20]
@@ -108,41 +122,6 @@ def test_measures_are_those_of_the_stored_networks(zoo):
     assert view.metadata["cka"][rows[0]] == pytest.approx(np.mean(pairs), abs=1e-4)
 
 
-def test_workers_and_interruptions_do_not_change_the_file(zoo, tmp_path, monkeypatch):
-    assert build(tmp_path / "w.h5", workers=3).path.read_bytes() == zoo.path.read_bytes()
-    write, stored = ShardedBuild.write, []
-
-    def interrupted(self, shard, weights, metadata):
-        if len(stored) == 2:
-            raise KeyboardInterrupt
-        write(self, shard, weights, metadata)
-        stored.append(shard)
-
-    monkeypatch.setattr(ShardedBuild, "write", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        build(tmp_path / "z.h5")
-
-    def counted(self, shard, weights, metadata):
-        assert shard not in stored, "a cell was made twice"
-        write(self, shard, weights, metadata)
-
-    monkeypatch.setattr(ShardedBuild, "write", counted)
-    assert build(tmp_path / "z.h5").path.read_bytes() == zoo.path.read_bytes()
-
-
-def test_other_processes_make_the_same_cell(tmp_path, monkeypatch):
-    caught = []
-    monkeypatch.setattr(
-        "wsl.zoo.phases._build.build_population", lambda out, population, *_, **__: caught.append(population)
-    )
-    build(tmp_path / "z.h5", widths=[2], batch_sizes=[32], limit=50)
-    here = caught[0].train
-    cell, there = pickle.loads(pickle.dumps((caught[0].stacks[0], here)))
-    made = [train(plans, lambda count: None).columns for train, plans in ((here, cell), (there, cell))]
-    assert made[0].keys() == made[1].keys()
-    assert all(np.array_equal(made[0][name], made[1][name]) for name in made[0])
-
-
 @pytest.mark.parametrize(
     "nets",
     [
@@ -154,10 +133,9 @@ def test_other_processes_make_the_same_cell(tmp_path, monkeypatch):
 def test_other_architectures(tmp_path, nets):
     recipe = TrainingRecipe(0.01, optimizer="adam", epochs=1)
     few = LandscapeMeasures(images=10, trace_samples=1, power_iterations=2, curve_epochs=1)
-    splits = {"train": 0.5, "test": 0.5}
     zoo = build(
         tmp_path / "z.h5", architecture=nets, recipe=recipe, measures=few, seeds=2, widths=[2, 4],
-        batch_sizes=[16], limit=50, splits=splits,
+        batch_sizes=[16], limit=50,
     )  # fmt: skip
     assert set(zoo.metadata["width"]) == {2, 4}
     assert np.isfinite(zoo.metadata["mode_connectivity"]).all()
@@ -183,8 +161,6 @@ def test_networks_that_diverge_are_kept_without_a_phase(tmp_path):
         ({"widths": []}, "widths are"),
         ({"batch_sizes": [8, 8]}, "batch_sizes are"),
         ({"seeds": 1}, "seeds is 1"),
-        ({"seed": -1}, "seed is -1"),
-        ({"workers": 0}, "workers"),
         ({"recipe": TrainingRecipe(Range(0.1, 0.2))}, "recipe.learning_rate is drawn"),
         ({"architecture": Mlps()}, "Mlps is drawn"),
         ({"architecture": ParkCnns()}, "ParkCnns has no one width"),
@@ -207,13 +183,19 @@ def test_commands(tmp_path, capsys):
     config = yaml.safe_load(
         (Path(__file__).parents[3] / "configs" / "zoo" / "phases_digits.yaml").read_text()
     )
-    config |= {"widths": [2, 3], "batch_sizes": [16, 64], "limit": 60}
+    config |= {"widths": [2, 3], "batch_sizes": [16, 32, 64], "limit": 60}
     config["recipe"] |= {"epochs": 2, "checkpoints": None}
     config["measures"] |= {"trace_samples": 1, "power_iterations": 2, "curve_epochs": 1}
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
     out = str(tmp_path / "z.h5")
     assert main(["zoo", "build-phases", "--config", str(tmp_path / "c.yaml"), "--out", out]) == 0
-    assert "12 networks" in capsys.readouterr().out
+    assert "18 networks" in capsys.readouterr().out
+    columns, splits = Zoo.open(out).metadata, Zoo.open(out).splits
+    assert {name: len(set(columns["cell"][split.indices])) for name, split in splits.items()} == {
+        "train": 4,
+        "val": 1,
+        "test": 1,
+    }
     assert main(["zoo", "heatmaps", out, "--where", "step == 2", "--out", str(tmp_path / "maps")]) == 0
     names = {path.name for path in (tmp_path / "maps").iterdir()}
     assert {"heatmaps.png", "phase.png", "hessian_top.png", "mode_connectivity.png"} <= names

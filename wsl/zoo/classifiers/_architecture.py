@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from wsl.models import ACTIVATIONS
 from wsl.zoo._errors import ZooError
@@ -21,6 +23,10 @@ class Task:
     channels: int
     size: tuple[int, int]
     classes: int
+
+    def example(self) -> Tensor:
+        """Two images of noise, always the same: ``(2, channels, *size)``."""
+        return torch.randn(2, self.channels, *self.size, generator=torch.Generator().manual_seed(0))
 
 
 class ClassifierArchitecture(ABC):

@@ -2,20 +2,16 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from functools import partial
 
-import torch
-
-import wsl
-from wsl.zoo._errors import ZooError
-from wsl.zoo._executors import ExecutorName, executor_of
+from wsl.zoo._executors import ExecutorName
 from wsl.zoo._store import Zoo
 from wsl.zoo.classifiers._architecture import ClassifierArchitecture, SmallCnns
-from wsl.zoo.classifiers._plan import draw_plans, stacks_of
+from wsl.zoo.classifiers._plan import ClassifierPlan, images_seen, stack_size
 from wsl.zoo.classifiers._recipe import TrainingRecipe
 from wsl.zoo.classifiers._training import ClassifierTraining, task_images
 from wsl.zoo.images import ImageSource
-from wsl.zoo.training import Population, build_population
+from wsl.zoo.training import build_population, build_provenance, build_settings, draw_plans, stacks_of
 
 _RECIPE = TrainingRecipe()
 
@@ -56,7 +52,8 @@ def build_classifier_zoo(
         recipe: how they are trained.
         evaluated: images at most for each loss and accuracy; by default all.
         splits: share of the networks for each split. By default 70 % train, 10 % val and 20 % test.
-        limit: use the first images of each source only.
+        limit: use this many images of each source at most: the first, or of images sorted by class each
+            class's share.
         seed: of everything that is drawn. A network depends on it and on its own number.
         dtype: stored type, ``float32`` or ``float16``.
         executor: where networks train: ``local``, in threads of this process, or ``ray``, on a Ray cluster.
@@ -69,46 +66,31 @@ def build_classifier_zoo(
     Raises:
         ZooError: unusable images, arguments or ``out``; nothing is written then.
     """
-    if networks < 1 or seed < 0 or (evaluated is not None and evaluated < 1):
-        raise ZooError(
-            f"networks is {networks}, seed {seed} and evaluated {evaluated}; expected at least 1, 0 and 1."
-        )
-    machines = executor_of(executor, address, workers)
-    # Not the default itself: on the command line, another class would take over its arguments.
-    architecture = SmallCnns() if architecture is None else architecture
-    images = task_images(source, test_source, limit, seed)
-    train, task = images.train, images.task
-    plans = draw_plans(networks, architecture, recipe, task, seed)
-    training = ClassifierTraining(train, images.test, task, architecture, evaluated, dtype)
-    population = Population(
-        stacks=stacks_of(plans, len(train)),
-        name=architecture.name,
-        example=lambda _: torch.randn(
-            2, task.channels, *task.size, generator=torch.Generator().manual_seed(0)
-        ),
-        checkpoints=lambda plan: len(plan.stored_epochs),
-        examples=lambda plan: plan.images_seen(len(train)),
-        train=training.train,
-        unit="images",
-        quality=lambda accuracy: f"{100 * accuracy:.1f} % right",
-    )
-    provenance = {
-        "builder": "wsl.zoo.classifiers.build_classifier_zoo",
-        "version": wsl.__version__,
-        **images.provenance,
-        "architecture": {"class": type(architecture).__name__, **vars(architecture)},
-        "recipe": asdict(recipe),
-        "networks": networks,
-        "evaluated": evaluated,
-        "seed": seed,
-    }
-    return build_population(
+    settings = build_settings(
         out,
-        population,
-        provenance,
         splits=splits,
         seed=seed,
         dtype=dtype,
-        executor=machines,
+        executor=executor,
+        address=address,
+        workers=workers,
         progress=progress,
+        networks=networks,
+        evaluated=evaluated,
     )
+    # Not the default itself: on the command line, another class would take over its arguments.
+    architecture = SmallCnns() if architecture is None else architecture
+    images = task_images(source, test_source, limit, seed)
+    plans = draw_plans(networks, recipe, partial(architecture.draw, images.task), seed)
+    training = ClassifierTraining[ClassifierPlan](architecture, evaluated, dtype, images)
+    stacks = stacks_of(plans, lambda plan: images_seen(plan, len(images.train)), stack_size)
+    provenance = build_provenance(
+        "wsl.zoo.classifiers.build_classifier_zoo",
+        architecture,
+        recipe,
+        seed,
+        networks=networks,
+        evaluated=evaluated,
+        **images.provenance,
+    )
+    return build_population(settings, training.population(stacks, architecture.name), provenance)

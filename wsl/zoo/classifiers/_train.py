@@ -1,18 +1,17 @@
 """Trains networks of one architecture together and evaluates their checkpoints."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
 from wsl.zoo.classifiers._initial import initial_row
-from wsl.zoo.classifiers._plan import DROPOUT, IMAGES, INITIAL, NetworkPlan
+from wsl.zoo.classifiers._plan import ClassifierPlan
 from wsl.zoo.classifiers._stack import ClassifierStack
-from wsl.zoo.training import StackedDropout, StackedOptimizer, train_rows
+from wsl.zoo.training import EXAMPLES, Figures, dropout_of, mean_figures, optimizer_of, train_rows
 
 # Images of one evaluation step, over all networks of the stack. Part of the result's rounding: a constant.
 _EVALUATED = 1024
@@ -26,36 +25,27 @@ class Checkpoint(NamedTuple):
     row: Tensor
 
 
-class Figures(NamedTuple):
-    """Mean cross-entropy and accuracy of M networks: both ``(M,)`` float64."""
-
-    loss: np.ndarray
-    accuracy: np.ndarray
-
-
-def initial_rows(stack: ClassifierStack, plans: Sequence[NetworkPlan]) -> Tensor:
+def initial_rows(stack: ClassifierStack, plans: Sequence[ClassifierPlan]) -> Tensor:
     """``(M, P + Q)`` float32, see :class:`ClassifierStack`; each row depends on its own plan alone."""
     buffers = [buffer.flatten() for buffer in stack.buffers.values()]
     rows = []
     for plan in plans:
-        words = np.random.SeedSequence(plan.seed_of(INITIAL)).generate_state(1, np.uint64)
-        generator = torch.Generator().manual_seed(int(words[0] >> 1))
         drawn = plan.hyperparameters
-        row = initial_row(stack.shapes, drawn.initialisation, drawn.initial_scale, generator)
+        row = initial_row(stack.shapes, drawn.initialisation, drawn.initial_scale, plan.initial_generator())
         rows.append(torch.cat([row, *buffers]))
     return torch.stack(rows)
 
 
-def network_images(plan: NetworkPlan, labels: Tensor, classes: int) -> NetworkImages:
+def network_images(plan: ClassifierPlan, labels: Tensor, classes: int) -> NetworkImages:
     """What one network sees, from the start."""
     drawn = plan.hyperparameters
-    generator = np.random.default_rng(plan.seed_of(IMAGES))
+    generator = np.random.default_rng(plan.seed_of(EXAMPLES))
     return NetworkImages(labels, classes, drawn.train_fraction, drawn.label_noise, generator)
 
 
 def train_networks(
     stack: ClassifierStack,
-    plans: Sequence[NetworkPlan],
+    plans: Sequence[ClassifierPlan],
     train: LabelledImages,
     classes: int,
     advance: Callable[[int], None] = lambda images: None,
@@ -70,19 +60,12 @@ def train_networks(
     Returns:
         For each network its checkpoints, in order.
     """
-    drawn = [plan.hyperparameters for plan in plans]
-    batch_size = drawn[0].batch_size
+    batch_size = plans[0].hyperparameters.batch_size
     images = [network_images(plan, train.labels, classes) for plan in plans]
     rows = initial_rows(stack, plans).to(train.pixels)
-    optimizer = StackedOptimizer(
-        [h.optimizer for h in drawn],
-        [h.learning_rate for h in drawn],
-        [h.weight_decay for h in drawn],
-        rows[:, : stack.parameters],
-    )
-    dropout = StackedDropout([h.dropout for h in drawn], [plan.seed_of(DROPOUT) for plan in plans])
+    optimizer, dropout = optimizer_of(plans, rows[:, : stack.parameters]), dropout_of(plans)
     stored = [
-        [seen.steps(epoch, batch_size) for epoch in plan.stored_epochs]
+        [seen.steps(epoch, batch_size) for epoch in plan.stored]
         for seen, plan in zip(images, plans, strict=True)
     ]
 
@@ -95,7 +78,7 @@ def train_networks(
 
     copies = train_rows(rows, stored, optimizer, gradient)
     return [
-        [Checkpoint(*found) for found in zip(plan.stored_epochs, steps, own, strict=True)]
+        [Checkpoint(*found) for found in zip(plan.stored, steps, own, strict=True)]
         for plan, steps, own in zip(plans, stored, copies, strict=True)
     ]
 
@@ -111,14 +94,12 @@ def evaluate(
         taken, labels: ``(count,)``, the images to use by their rows, and their labels.
     """
     tensors, wanted, M = stack.tensors(rows), torch.from_numpy(labels), len(rows)
-    loss, right = torch.zeros(M, dtype=torch.float64), torch.zeros(M, dtype=torch.int64)
     size = max(1, _EVALUATED // M)
-    with torch.no_grad():
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
         for start in range(0, len(taken), size):
             some = np.broadcast_to(taken[start : start + size], (M, len(taken[start : start + size])))
             outputs = stack.logits(tensors, stack.batch(pixels, some))
-            target = wanted[start : start + size].expand(M, -1)
-            losses = F.cross_entropy(outputs.flatten(0, 1), target.flatten(), reduction="none")
-            loss += losses.view_as(target).double().sum(1)
-            right += ((outputs.argmax(-1) == target) & outputs.isfinite().all(-1)).sum(1)
-    return Figures((loss / len(taken)).numpy(), (right.double() / len(taken)).numpy())
+            yield outputs, wanted[start : start + size].expand(M, -1)
+
+    return mean_figures(M, batches())

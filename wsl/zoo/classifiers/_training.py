@@ -1,21 +1,24 @@
 """What builds of classifier zoos share: their images, and stacks whose checkpoints have metadata."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from wsl.zoo._errors import ZooError
-from wsl.zoo.classifiers._architecture import ClassifierArchitecture, Task
+from wsl.zoo._forward import ForwardDefinition
+from wsl.zoo.classifiers._architecture import Task
 from wsl.zoo.classifiers._data import LabelledImages, labelled_images
-from wsl.zoo.classifiers._plan import NetworkPlan
+from wsl.zoo.classifiers._plan import ClassifierPlan, images_seen
 from wsl.zoo.classifiers._stack import ClassifierStack
-from wsl.zoo.classifiers._train import Checkpoint, evaluate, network_images, train_networks
+from wsl.zoo.classifiers._train import evaluate, network_images, train_networks
 from wsl.zoo.images import ImageSet, ImageSource
-from wsl.zoo.training import TrainedStack, finite_rows
+from wsl.zoo.training import Description, Population, StackTraining
 
+P = TypeVar("P", bound=ClassifierPlan)
 _TESTED_SHARE = 0.2
 
 
@@ -37,15 +40,15 @@ def task_images(
     Raises:
         ZooError: images without labels, too few, or of two sizes.
     """
-    given = source.load().first(limit)
-    tested = None if test_source is None else test_source.load().first(limit)
+    given = source.load().limited(limit)
+    tested = None if test_source is None else test_source.load().limited(limit)
     labels = [images.labels for images in (given, tested) if images is not None and images.labels is not None]
     classes = 1 + max((int(array.max()) for array in labels), default=0)
     train = labelled_images(given, classes, "training")
     if classes < 2:
         raise ZooError(
-            "All images have the label 0, and classifiers tell two classes or more apart. Sources may be "
-            "sorted by class: leave limit out, or set a larger one."
+            "All images have the label 0, and classifiers tell two classes or more apart. Give images of "
+            "more classes, or a larger limit."
         )
     if tested is None:
         order = torch.from_numpy(np.random.default_rng(seed).permutation(len(train)))
@@ -82,55 +85,37 @@ def _identity(source: ImageSource | None, images: ImageSet) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassifierTraining:
-    """Trains stacks and describes their checkpoints.
+class ClassifierTraining(StackTraining[P, ClassifierStack]):
+    """Trains stacks of classifiers and describes their checkpoints; see :class:`StackTraining`."""
 
-    Args:
-        evaluated: images at most for each loss and accuracy; None for all.
-        dtype: in which weights are stored.
-    """
+    images: TaskImages
+    quality = "test_accuracy"
 
-    train_images: LabelledImages
-    test_images: LabelledImages
-    task: Task
-    architecture: ClassifierArchitecture
-    evaluated: int | None
-    dtype: str
+    def population(self, stacks: list[list[P]], name: Callable[[ForwardDefinition], str]) -> Population[P]:
+        """The population of these stacks; ``name`` tells an architecture from the others."""
+        return Population(
+            stacks=stacks,
+            name=name,
+            example=lambda _: self.images.task.example(),
+            examples=lambda plan: images_seen(plan, len(self.images.train)),
+            train=self.train,
+            unit="images",
+            quality=lambda accuracy: f"{100 * accuracy:.1f} % right",
+        )
 
-    def train(self, plans: list[NetworkPlan], advance: Callable[[int], None]) -> TrainedStack:
-        """Train networks of one stack, see :class:`wsl.zoo.training.Population`."""
-        stack = self.architecture.stack(plans[0].forward)
-        checkpoints = train_networks(stack, plans, self.train_images, self.task.classes, advance)
-        columns: dict[str, list[Any]] = {}
-        last = []
-        for plan, own in zip(plans, checkpoints, strict=True):
-            for name, values in self._columns(stack, plan, own).items():
-                columns.setdefault(name, []).extend(values)
-            last.append(columns["test_accuracy"][-1])
-            advance(0)
-        rows = torch.stack([checkpoint.row for own in checkpoints for checkpoint in own])
-        return TrainedStack(stack.tensors(rows), columns, np.array(last))
+    def rows(
+        self, stack: ClassifierStack, plans: Sequence[P], advance: Callable[[int], None]
+    ) -> list[Tensor]:
+        trained = train_networks(stack, plans, self.images.train, self.images.task.classes, advance)
+        return [torch.stack([checkpoint.row for checkpoint in own]) for own in trained]
 
-    def _columns(
-        self, stack: ClassifierStack, plan: NetworkPlan, checkpoints: list[Checkpoint]
-    ) -> dict[str, Any]:
-        """Metadata of all checkpoints of one network."""
-        train, test, count = self.train_images, self.test_images, len(checkpoints)
-        seen = network_images(plan, train.labels, self.task.classes)
-        rows = torch.stack([checkpoint.row for checkpoint in checkpoints])
-        cap = self.evaluated
-        on_train = evaluate(stack, rows, train.pixels, seen.rows[:cap], seen.labels[:cap])
+    def describe(self, stack: ClassifierStack, plan: P, rows: Tensor) -> Description:
+        train, test, cap = self.images.train, self.images.test, self.evaluated
+        seen = network_images(plan, train.labels, self.images.task.classes)
         tested = drawn_rows(len(test), cap)
-        on_test = evaluate(stack, rows, test.pixels, tested, test.labels.numpy()[tested])
-        finite = finite_rows(rows, self.dtype) & np.isfinite(on_train.loss) & np.isfinite(on_test.loss)
-        constant = {"model": plan.model, "train_images": len(seen)}
-        constant |= self.architecture.columns(plan.forward) | asdict(plan.hyperparameters)
-        return {name: [value] * count for name, value in constant.items()} | {
-            "step": [checkpoint.epoch for checkpoint in checkpoints],
-            "updates": [checkpoint.updates for checkpoint in checkpoints],
-            "train_loss": on_train.loss,
-            "train_accuracy": on_train.accuracy,
-            "test_loss": on_test.loss,
-            "test_accuracy": on_test.accuracy,
-            "diverged": (~finite).astype(np.int64),
-        }
+        updates = [seen.steps(epoch, plan.hyperparameters.batch_size) for epoch in plan.stored]
+        return Description(
+            evaluate(stack, rows, train.pixels, seen.rows[:cap], seen.labels[:cap]),
+            evaluate(stack, rows, test.pixels, tested, test.labels.numpy()[tested]),
+            {"train_images": len(seen), "updates": updates},
+        )

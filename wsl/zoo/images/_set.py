@@ -78,15 +78,24 @@ class ImageSet:
         values = torch.from_numpy(taken.astype(np.float32) / np.float32(scale))
         return values[:, None] if values.ndim == 3 else values.permute(0, 3, 1, 2).contiguous()
 
-    def first(self, limit: int | None) -> "ImageSet":
-        """The first ``limit`` images, or all."""
-        if limit is None:
-            return self
-        if limit < 1:
+    def limited(self, limit: int | None) -> "ImageSet":
+        """At most ``limit`` images: the first, or even steps through images that are sorted by class.
+
+        So each class keeps its share where the first images would be of the first classes alone.
+
+        Raises:
+            ZooError: a limit below 1.
+        """
+        if limit is not None and limit < 1:
             raise ZooError(f"limit is {limit}; it counts images and must be at least 1.")
-        labels = None if self.labels is None else self.labels[:limit]
-        columns = {name: values[:limit] for name, values in self.columns.items()}
-        return ImageSet(self.pixels[:limit], labels, self.label_names, columns)
+        if limit is None or limit >= len(self):
+            return self
+        rows = np.arange(limit)
+        if self.labels is not None and _is_sorted_by_class(self.labels):
+            rows = rows * len(self) // limit
+        labels = None if self.labels is None else self.labels[rows]
+        columns = {name: values[rows] for name, values in self.columns.items()}
+        return ImageSet(self.pixels[rows], labels, self.label_names, columns)
 
 
 class ImageSource(ABC):
@@ -95,6 +104,11 @@ class ImageSource(ABC):
     @abstractmethod
     def load(self) -> ImageSet:
         """Read the images. Raises ZooError when they are missing or not what the class documents."""
+
+
+def _is_sorted_by_class(labels: np.ndarray) -> bool:
+    """Whether the images of each class follow one another, whatever the order of the classes."""
+    return 1 + np.count_nonzero(labels[1:] != labels[:-1]) == len(np.unique(labels))
 
 
 def _check_pixels(pixels: np.ndarray) -> None:

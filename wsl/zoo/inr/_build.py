@@ -140,7 +140,7 @@ def build_inr_zoo(
             :class:`MetaRecipe`.
         splits: share of the signals for each split; the views of a signal stay together. By default 70 %
             train, 10 % val and 20 % test.
-        limit: use the first signals only.
+        limit: use this many signals at most: the first, or of images sorted by class each class's share.
         seed: of initial weights and splits.
         shard_rows: networks in a shard, which is what an interruption loses at most for each worker.
         dtype: stored type, ``float32`` or ``float16``.

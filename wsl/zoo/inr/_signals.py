@@ -79,7 +79,7 @@ class ImageSignals(Signals):
     noun, clipped = "image", True
 
     def __init__(self, source: ImageSource, limit: int | None) -> None:
-        images = self._images = source.load().first(limit)
+        images = self._images = source.load().limited(limit)
         origin = {"class": type(source).__name__, "images": len(images), "identity": images.identity}
         super().__init__(
             len(images),
@@ -158,5 +158,9 @@ class ShapeSignals(Signals):
 
 
 def signals_of(source: ImageSource | ShapeSource, limit: int | None) -> Signals:
-    """The first ``limit`` signals of a source, or all; raises ZooError when they cannot be had."""
+    """At most ``limit`` signals of a source, see :meth:`ImageSet.limited`, or all.
+
+    Raises:
+        ZooError: they cannot be had.
+    """
     return ImageSignals(source, limit) if isinstance(source, ImageSource) else ShapeSignals(source, limit)

@@ -1,25 +1,33 @@
 """Builds a zoo of language models: populations whose networks differ in their hyperparameters."""
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-import wsl
 from wsl.zoo._errors import ZooError
-from wsl.zoo._executors import ExecutorName, executor_of
+from wsl.zoo._executors import ExecutorName
 from wsl.zoo._store import Zoo
 from wsl.zoo.language._architecture import CharRecurrents, LanguageArchitecture
-from wsl.zoo.language._plan import LanguagePlan, draw_plans, stacks_of
+from wsl.zoo.language._plan import LanguagePlan, sequences_seen, stack_size
 from wsl.zoo.language._recipe import LanguageRecipe
 from wsl.zoo.language._stack import LanguageStack
 from wsl.zoo.language._text import PydocText, TextSource, character_text, windows
 from wsl.zoo.language._train import evaluate, network_text, train_networks
-from wsl.zoo.training import Population, TrainedStack, build_population, finite_rows
+from wsl.zoo.training import (
+    Description,
+    Population,
+    StackTraining,
+    build_population,
+    build_provenance,
+    build_settings,
+    draw_plans,
+    stacks_of,
+)
 
 _SOURCE, _RECIPE = PydocText(), LanguageRecipe()
 
@@ -75,98 +83,75 @@ def build_language_zoo(
     Raises:
         ZooError: an unusable text, arguments or ``out``; nothing is written then.
     """
-    counts = {"networks": networks, "length": length, "evaluated": evaluated, "limit": limit}
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise ZooError(f"{name} is {count}, expected at least 1.")
-    if seed < 0 or not 0 < test_fraction < 1:
-        raise ZooError(
-            f"seed is {seed}, test_fraction {test_fraction}; expected 0 or more, and within (0, 1)."
-        )
+    settings = build_settings(
+        out,
+        splits=splits,
+        seed=seed,
+        dtype=dtype,
+        executor=executor,
+        address=address,
+        workers=workers,
+        progress=progress,
+        networks=networks,
+        length=length,
+        evaluated=evaluated,
+        limit=limit,
+    )
+    if not 0 < test_fraction < 1:
+        raise ZooError(f"test_fraction is {test_fraction}, expected a number within (0, 1).")
     # Not the default itself: on the command line, another class would take over its arguments.
     architecture = CharRecurrents() if architecture is None else architecture
-    machines = executor_of(executor, address, workers)
     text = character_text(source.load()[:limit], test_fraction, length)
-    plans = draw_plans(networks, architecture, recipe, len(text.vocabulary), length, seed)
+    vocabulary = len(text.vocabulary)
+    plans = draw_plans(networks, recipe, partial(architecture.draw, vocabulary, length), seed)
     training = _Training(
-        windows(text.train, length), windows(text.test, length), architecture, evaluated, dtype
+        architecture, evaluated, dtype, windows(text.train, length), windows(text.test, length)
     )
     population = Population(
-        stacks=stacks_of(plans),
+        stacks=stacks_of(plans, sequences_seen, stack_size),
         name=architecture.name,
-        example=lambda forward: _example(architecture.traced_length(forward), len(text.vocabulary)),
-        checkpoints=lambda plan: len(plan.stored_steps),
-        examples=lambda plan: plan.sequences,
+        example=lambda forward: _example(architecture.traced_length(forward), vocabulary),
+        examples=sequences_seen,
         train=training.train,
         unit="sequences",
         quality=lambda loss: f"{loss:.2f} nats",
     )
-    provenance = {
-        "builder": "wsl.zoo.language.build_language_zoo",
-        "version": wsl.__version__,
-        "source": {"class": type(source).__name__, "identity": text.identity},
-        "vocabulary": text.vocabulary,
-        "length": length,
-        "test_fraction": test_fraction,
-        "architecture": {"class": type(architecture).__name__, **vars(architecture)},
-        "recipe": asdict(recipe),
-        "networks": networks,
-        "evaluated": evaluated,
-        "seed": seed,
-    }
-    return build_population(
-        out,
-        population,
-        provenance,
-        splits=splits,
-        seed=seed,
-        dtype=dtype,
-        executor=machines,
-        progress=progress,
+    provenance = build_provenance(
+        "wsl.zoo.language.build_language_zoo",
+        architecture,
+        recipe,
+        seed,
+        source={"class": type(source).__name__, "identity": text.identity},
+        vocabulary=text.vocabulary,
+        length=length,
+        test_fraction=test_fraction,
+        networks=networks,
+        evaluated=evaluated,
     )
+    return build_population(settings, population, provenance)
 
 
 @dataclass(frozen=True, eq=False)
-class _Training:
+class _Training(StackTraining[LanguagePlan, LanguageStack]):
     """Trains stacks on sequences ``(n, L + 1)`` and describes their checkpoints."""
 
     train_sequences: Tensor
     test_sequences: Tensor
-    architecture: LanguageArchitecture
-    evaluated: int | None
-    dtype: str
+    quality = "test_loss"
 
-    def train(self, plans: list[LanguagePlan], advance: Callable[[int], None]) -> TrainedStack:
-        stack = self.architecture.stack(plans[0].forward)
-        checkpoints = train_networks(stack, plans, self.train_sequences, advance)
-        columns: dict[str, list[Any]] = {}
-        last = []
-        for plan, own in zip(plans, checkpoints, strict=True):
-            for name, values in self._columns(stack, plan, torch.stack(own)).items():
-                columns.setdefault(name, []).extend(values)
-            last.append(columns["test_loss"][-1])
-            advance(0)
-        rows = torch.stack([row for own in checkpoints for row in own])
-        return TrainedStack(stack.tensors(rows), columns, np.array(last))
+    def rows(
+        self, stack: LanguageStack, plans: Sequence[LanguagePlan], advance: Callable[[int], None]
+    ) -> list[Tensor]:
+        return list(map(torch.stack, train_networks(stack, plans, self.train_sequences, advance)))
 
-    def _columns(self, stack: LanguageStack, plan: LanguagePlan, rows: Tensor) -> dict[str, Any]:
-        """Metadata of the checkpoints ``(M, P)`` of one network."""
+    def describe(self, stack: LanguageStack, plan: LanguagePlan, rows: Tensor) -> Description:
         own = np.sort(network_text(plan, len(self.train_sequences)).rows)
-        on_train = evaluate(stack, rows, self.train_sequences[self._evaluated_rows(own)])
-        all_test = np.arange(len(self.test_sequences))
-        on_test = evaluate(stack, rows, self.test_sequences[self._evaluated_rows(all_test)])
-        finite = finite_rows(rows, self.dtype) & np.isfinite(on_train.loss) & np.isfinite(on_test.loss)
-        length = self.train_sequences.shape[1] - 1
-        constant = {"model": plan.model, "train_characters": len(own) * length}
-        constant |= self.architecture.columns(plan.forward) | asdict(plan.hyperparameters)
-        return {name: [value] * len(rows) for name, value in constant.items()} | {
-            "step": list(plan.stored_steps),
-            "train_loss": on_train.loss,
-            "train_accuracy": on_train.accuracy,
-            "test_loss": on_test.loss,
-            "test_accuracy": on_test.accuracy,
-            "diverged": (~finite).astype(np.int64),
-        }
+        tested, length = np.arange(len(self.test_sequences)), self.train_sequences.shape[1] - 1
+        return Description(
+            evaluate(stack, rows, self.train_sequences[self._evaluated_rows(own)]),
+            evaluate(stack, rows, self.test_sequences[self._evaluated_rows(tested)]),
+            {"train_characters": len(own) * length},
+        )
 
     def _evaluated_rows(self, rows: np.ndarray) -> Tensor:
         """Some of them, as evenly spread as can be."""

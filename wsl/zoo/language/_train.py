@@ -1,27 +1,18 @@
 """Trains language models of one architecture together and evaluates their checkpoints."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from wsl.zoo.language._initial import initial_row
-from wsl.zoo.language._plan import DROPOUT, INITIAL, TEXT, LanguagePlan
+from wsl.zoo.language._plan import LanguagePlan
 from wsl.zoo.language._stack import LanguageStack
-from wsl.zoo.training import StackedDropout, StackedOptimizer, train_rows
+from wsl.zoo.training import EXAMPLES, Figures, dropout_of, mean_figures, optimizer_of, train_rows
 
 # Characters of one evaluation step, over all networks. Part of the result's rounding: a constant.
 _EVALUATED = 8192
-
-
-class Figures(NamedTuple):
-    """Mean cross-entropy in nats a character, and share of right guesses, of M networks: ``(M,)`` float64."""
-
-    loss: np.ndarray
-    accuracy: np.ndarray
 
 
 class NetworkText:
@@ -48,7 +39,7 @@ class NetworkText:
 
 def network_text(plan: LanguagePlan, sequences: int) -> NetworkText:
     """What one network sees, from the start."""
-    generator = np.random.default_rng(plan.seed_of(TEXT))
+    generator = np.random.default_rng(plan.seed_of(EXAMPLES))
     return NetworkText(sequences, plan.hyperparameters.train_fraction, generator)
 
 
@@ -56,9 +47,7 @@ def initial_rows(stack: LanguageStack, plans: Sequence[LanguagePlan]) -> Tensor:
     """``(M, P)`` float32; each row depends on its own plan alone."""
     rows = []
     for plan in plans:
-        words = np.random.SeedSequence(plan.seed_of(INITIAL)).generate_state(1, np.uint64)
-        generator = torch.Generator().manual_seed(int(words[0] >> 1))
-        drawn = plan.hyperparameters
+        drawn, generator = plan.hyperparameters, plan.initial_generator()
         rows.append(initial_row(stack.shapes, drawn.initialisation, drawn.initial_scale, generator))
     return torch.stack(rows)
 
@@ -81,21 +70,17 @@ def train_networks(
     Returns:
         For each network its checkpoints ``(P,)``, in order.
     """
-    drawn = [plan.hyperparameters for plan in plans]
-    size = drawn[0].batch_size
+    size = plans[0].hyperparameters.batch_size
     texts = [network_text(plan, len(sequences)) for plan in plans]
     rows = initial_rows(stack, plans).to(dtype)
-    optimizer = StackedOptimizer(
-        [h.optimizer for h in drawn], [h.learning_rate for h in drawn], [h.weight_decay for h in drawn], rows
-    )
-    dropout = StackedDropout([h.dropout for h in drawn], [plan.seed_of(DROPOUT) for plan in plans])
+    dropout = dropout_of(plans)
 
     def gradient(active: int) -> Tensor:
         advance(active * size)
         taken = torch.from_numpy(np.stack([text.next_batch(size) for text in texts[:active]]))
         return stack.gradient(rows[:active], sequences[taken], dropout)
 
-    return train_rows(rows, [plan.stored_steps for plan in plans], optimizer, gradient)
+    return train_rows(rows, [plan.stored for plan in plans], optimizer_of(plans, rows), gradient)
 
 
 def evaluate(stack: LanguageStack, rows: Tensor, sequences: Tensor) -> Figures:
@@ -103,16 +88,13 @@ def evaluate(stack: LanguageStack, rows: Tensor, sequences: Tensor) -> Figures:
 
     Characters for which a network's outputs are not finite count as wrong.
     """
-    M, (n, length) = len(rows), sequences.shape
+    M, length = len(rows), sequences.shape[1]
     parameters = stack.tensors(rows)
-    loss, right = torch.zeros(M, dtype=torch.float64), torch.zeros(M, dtype=torch.int64)
-    with torch.no_grad():
+
+    def batches() -> Iterator[tuple[Tensor, Tensor]]:
         for some in sequences.split(max(1, _EVALUATED // (M * length))):
             each = some.expand(M, -1, -1)
             outputs = stack.logits(parameters, stack.arrange(each[..., :-1]))
-            wanted = stack.arrange(each[..., 1:]).flatten(1)
-            losses = F.cross_entropy(outputs.flatten(0, 1), wanted.flatten(), reduction="none")
-            loss += losses.view_as(wanted).double().sum(1)
-            right += ((outputs.argmax(-1) == wanted) & outputs.isfinite().all(-1)).sum(1)
-    count = n * (length - 1)
-    return Figures((loss / count).numpy(), (right.double() / count).numpy())
+            yield outputs, stack.arrange(each[..., 1:]).flatten(1)
+
+    return mean_figures(M, batches())

@@ -2,23 +2,22 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import torch
 
-import wsl
 from wsl.zoo._errors import ZooError
-from wsl.zoo._executors import ExecutorName, executor_of
+from wsl.zoo._executors import ExecutorName
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._store import Zoo
 from wsl.zoo.classifiers import ClassifierArchitecture, Hyperparameters, Mlps, TrainingRecipe
 from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
-from wsl.zoo.classifiers._training import ClassifierTraining, task_images
+from wsl.zoo.classifiers._training import ClassifierTraining, TaskImages, task_images
 from wsl.zoo.images import ImageSource
 from wsl.zoo.phases._grid import DATA, MEASURED, SeedPlan, grid_cells, shared_hyperparameters
 from wsl.zoo.phases._measures import CellMeasures, LandscapeMeasures
-from wsl.zoo.training import Population, TrainedStack, build_population
+from wsl.zoo.training import TrainedStack, build_population, build_provenance, build_settings
 
 _RECIPE = TrainingRecipe(learning_rate=0.05, optimizer="sgd", epochs=30)
 _MEASURES = LandscapeMeasures()
@@ -67,10 +66,10 @@ def build_phase_zoo(
             the noise in their labels are drawn once, for all networks.
         measures: how the loss is measured, and where the phases part.
         evaluated: images at most for each loss and accuracy; by default all.
-        splits: share of the networks for each split. By default 70 % train, 10 % val and 20 % test. All
-            networks of a cell share its likeness, connectivity and phase: to predict these, split by cells,
-            ``zoo split FILE --by cell``.
-        limit: use the first images of each source only.
+        splits: share of the cells for each split, as all networks of a cell share its likeness, connectivity
+            and phase. By default 70 % train, 10 % val and 20 % test, for which a grid needs 6 cells.
+        limit: use this many images of each source at most: the first, or of images sorted by class each
+            class's share.
         seed: of everything that is drawn.
         dtype: stored type, ``float32`` or ``float16``.
         executor: where networks train: ``local``, in threads of this process, or ``ray``, on a Ray cluster.
@@ -86,64 +85,56 @@ def build_phase_zoo(
     Source: Schürholt et al. 2025 (arXiv:2504.18072); measures as in Yang et al. 2021 (arXiv:2107.11228).
     Deviates: CKA on test images, without mixing them up; curves in loss, not in error.
     """
-    if seed < 0 or (evaluated is not None and evaluated < 1):
-        raise ZooError(f"seed is {seed} and evaluated {evaluated}; expected at least 0 and 1.")
-    machines = executor_of(executor, address, workers)
+    settings = build_settings(
+        out,
+        splits=splits,
+        seed=seed,
+        dtype=dtype,
+        executor=executor,
+        address=address,
+        workers=workers,
+        progress=progress,
+        evaluated=evaluated,
+    )
     # Not the default itself: on the command line, another class would take over its arguments.
     architecture = Mlps(activation="relu") if architecture is None else architecture
     images = task_images(source, test_source, limit, seed)
     cells = grid_cells(widths, batch_sizes, seeds, architecture, recipe, images.task, seed)
     given = shared_hyperparameters(recipe, seed)
-    shared = NetworkImages(
-        images.train.labels,
-        images.task.classes,
-        given.train_fraction,
-        given.label_noise,
-        np.random.default_rng([seed, DATA]),
-    )
-    train = LabelledImages(images.train.pixels[shared.rows], torch.from_numpy(shared.labels))
-    training = ClassifierTraining(train, images.test, images.task, architecture, evaluated, dtype)
     if any((buffered := architecture.stack(cell[0].forward)).buffers for cell in cells):
         raise ZooError(
             f"The networks hold {', '.join(buffered.buffers)}, which have no place on a curve between two of "
             "them. Choose an architecture without running statistics: ResNets with norm layer."
         )
-    task = images.task
-    population = Population(
-        stacks=cells,
-        name=lambda forward: _name(forward, cells),
-        example=lambda _: torch.randn(
-            2, task.channels, *task.size, generator=torch.Generator().manual_seed(0)
-        ),
-        checkpoints=lambda plan: len(plan.stored_epochs),
-        examples=lambda plan: plan.images_seen(len(train)),
+    training = ClassifierTraining[SeedPlan](
+        architecture, evaluated, dtype, replace(images, train=_shared_images(images, given, seed))
+    )
+    population = replace(
+        training.population(cells, lambda forward: _name(forward, cells)),
         train=_CellTraining(training, measures, given).train,
-        unit="images",
-        quality=lambda accuracy: f"{100 * accuracy:.1f} % right",
+        group="cell",
     )
-    provenance = {
-        "builder": "wsl.zoo.phases.build_phase_zoo",
-        "version": wsl.__version__,
+    provenance = build_provenance(
+        "wsl.zoo.phases.build_phase_zoo",
+        architecture,
+        recipe,
+        seed,
+        measures=asdict(measures),
+        widths=sorted(widths),
+        batch_sizes=sorted(batch_sizes),
+        seeds=seeds,
+        evaluated=evaluated,
         **images.provenance,
-        "architecture": {"class": type(architecture).__name__, **vars(architecture)},
-        "recipe": asdict(recipe),
-        "measures": asdict(measures),
-        "widths": sorted(widths),
-        "batch_sizes": sorted(batch_sizes),
-        "seeds": seeds,
-        "evaluated": evaluated,
-        "seed": seed,
-    }
-    return build_population(
-        out,
-        population,
-        provenance,
-        splits=splits,
-        seed=seed,
-        dtype=dtype,
-        executor=machines,
-        progress=progress,
     )
+    return build_population(settings, population, provenance)
+
+
+def _shared_images(images: TaskImages, given: Hyperparameters, seed: int) -> LabelledImages:
+    """What all networks train on: a share of the images, some with other labels."""
+    generator = np.random.default_rng([seed, DATA])
+    share, noise = given.train_fraction, given.label_noise
+    seen = NetworkImages(images.train.labels, images.task.classes, share, noise, generator)
+    return LabelledImages(images.train.pixels[seen.rows], torch.from_numpy(seen.labels))
 
 
 def _name(forward: ForwardDefinition, cells: list[list[SeedPlan]]) -> str:
@@ -154,20 +145,20 @@ def _name(forward: ForwardDefinition, cells: list[list[SeedPlan]]) -> str:
 class _CellTraining:
     """Trains the networks of a cell and measures them at each checkpoint."""
 
-    training: ClassifierTraining
+    training: ClassifierTraining[SeedPlan]
     measures: LandscapeMeasures
     given: Hyperparameters
 
     def train(self, plans: list[SeedPlan], advance: Callable[[int], None]) -> TrainedStack:
         training, first = self.training, plans[0]
-        trained = training.train(list(plans), advance)
+        trained, images = training.train(plans, advance), training.images
         measured = CellMeasures(
             training.architecture.stack(first.forward),
             first.forward,
             self.measures,
-            training.train_images,
-            training.test_images,
-            training.task.classes,
+            images.train,
+            images.test,
+            images.task.classes,
             advance,
         )
         rows = torch.cat([tensor.flatten(1) for tensor in trained.weights.values()], 1)
@@ -175,7 +166,7 @@ class _CellTraining:
         losses = np.reshape(trained.columns["train_loss"], (len(plans), -1))
         found = [
             measured.columns(rows[:, place], losses[:, place], [first.seed, first.cell, MEASURED, epoch])
-            for place, epoch in enumerate(first.stored_epochs)
+            for place, epoch in enumerate(first.stored)
         ]
         columns = {name: np.stack([one[name] for one in found], 1).flatten() for name in found[0]}
         count = len(plans) * len(found)

@@ -9,15 +9,15 @@ import numpy as np
 from wsl.zoo._errors import ZooError
 from wsl.zoo.classifiers import ClassifierArchitecture, Hyperparameters, Mlps, ResNets, SmallCnns, Vits
 from wsl.zoo.classifiers._architecture import Task
-from wsl.zoo.classifiers._plan import DRAWN, NetworkPlan
 from wsl.zoo.classifiers._recipe import TrainingRecipe
+from wsl.zoo.training import DRAWN, NetworkPlan
 
 MEASURED, DATA = 4, 5
 """What a random stream is for, besides those of networks."""
 
 
 @dataclass(frozen=True)
-class SeedPlan(NetworkPlan):
+class SeedPlan(NetworkPlan[Hyperparameters]):
     """One network of a cell.
 
     Args:
@@ -80,7 +80,7 @@ def grid_cells(
     if seeds < 2:
         raise ZooError(f"seeds is {seeds}, expected at least 2: likeness and curves are between networks.")
     shared = replace(shared_hyperparameters(recipe, seed), train_fraction=1.0, label_noise=0.0)
-    stored = tuple(recipe.stored_epochs(shared.epochs))
+    stored = recipe.stored(shared.epochs)
     cells = []
     for cell, (width, batch_size) in enumerate(product(sorted(widths), sorted(batch_sizes))):
         own = widened(architecture, width)

@@ -1,9 +1,12 @@
-"""What builders of trained populations share: drawn hyperparameters, and parts of stacked training."""
+"""What builders of trained populations share: plans, recipes, stacked training, and the build itself."""
 
-from wsl.zoo.training._dropout import DROPOUT_LEVELS, StackedDropout
-from wsl.zoo.training._loop import train_rows
+from wsl.zoo.training._dropout import StackedDropout
+from wsl.zoo.training._figures import Figures, mean_figures
+from wsl.zoo.training._loop import dropout_of, optimizer_of, train_rows
 from wsl.zoo.training._optimizers import OPTIMIZERS, StackedOptimizer
-from wsl.zoo.training._population import Population, TrainedStack, build_population, finite_rows
+from wsl.zoo.training._plan import DRAWN, EXAMPLES, NetworkPlan, draw_plans, stacks_of
+from wsl.zoo.training._population import Population, build_population
+from wsl.zoo.training._recipe import PopulationHyperparameters, PopulationRecipe
 from wsl.zoo.training._sampling import (
     Number,
     Range,
@@ -13,22 +16,38 @@ from wsl.zoo.training._sampling import (
     draw_choice,
     draw_number,
 )
+from wsl.zoo.training._settings import build_provenance, build_settings
+from wsl.zoo.training._stacks import Description, StackTraining, TrainedStack, finite_rows
 
 __all__ = [
-    "DROPOUT_LEVELS",
+    "DRAWN",
+    "EXAMPLES",
     "OPTIMIZERS",
+    "Description",
+    "Figures",
+    "NetworkPlan",
     "Number",
     "Population",
+    "PopulationHyperparameters",
+    "PopulationRecipe",
     "Range",
+    "StackTraining",
     "StackedDropout",
     "StackedOptimizer",
     "TrainedStack",
     "as_list",
     "build_population",
+    "build_provenance",
+    "build_settings",
     "check_choice",
     "check_number",
     "draw_choice",
     "draw_number",
+    "draw_plans",
+    "dropout_of",
     "finite_rows",
+    "mean_figures",
+    "optimizer_of",
+    "stacks_of",
     "train_rows",
 ]

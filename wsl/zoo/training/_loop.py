@@ -1,10 +1,28 @@
 """The steps of networks that train together."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch import Tensor
 
+from wsl.zoo.training._dropout import StackedDropout
 from wsl.zoo.training._optimizers import StackedOptimizer
+from wsl.zoo.training._plan import DROPOUT, NetworkPlan
+
+
+def optimizer_of(plans: Sequence[NetworkPlan[Any]], rows: Tensor) -> StackedOptimizer:
+    """Steps the networks, rows of an ``(M, P)`` matrix, as their hyperparameters say."""
+    drawn = [plan.hyperparameters for plan in plans]
+    return StackedOptimizer(
+        [h.optimizer for h in drawn], [h.learning_rate for h in drawn], [h.weight_decay for h in drawn], rows
+    )
+
+
+def dropout_of(plans: Sequence[NetworkPlan[Any]]) -> StackedDropout:
+    """Chooses what the networks drop; see :class:`StackedDropout`."""
+    return StackedDropout(
+        [plan.hyperparameters.dropout for plan in plans], [plan.seed_of(DROPOUT) for plan in plans]
+    )
 
 
 def train_rows(

@@ -1,9 +1,8 @@
 """Builds a zoo of a population: networks that train in stacks, each with checkpoints that are rows."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 from torch import Tensor
@@ -13,37 +12,17 @@ from wsl.trace import TraceError, trace
 from wsl.zoo._build import ShardedBuild
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
-from wsl.zoo._layout import STORED_DTYPES, Architecture
+from wsl.zoo._layout import Architecture
 from wsl.zoo._shards import Shard
-from wsl.zoo._splits import check_splits, split_by_model
+from wsl.zoo._splits import Split, check_splits, split_by_model
 from wsl.zoo._store import Zoo
-from wsl.zoo._workers import Executor, Made, Report, write_pending
+from wsl.zoo._workers import Made, Report, write_pending
+from wsl.zoo.training._plan import P
 from wsl.zoo.training._progress import TrainProgress
+from wsl.zoo.training._settings import BuildSettings
+from wsl.zoo.training._stacks import TrainedStack
 
 _SPLITS = {"train": 0.7, "val": 0.1, "test": 0.2}
-
-
-class Plan(Protocol):
-    """One network to train."""
-
-    @property
-    def model(self) -> int:
-        """Its number in the zoo."""
-
-    @property
-    def forward(self) -> ForwardDefinition:
-        """Its architecture."""
-
-
-P = TypeVar("P", bound=Plan)
-
-
-class TrainedStack(NamedTuple):
-    """Weights and metadata of the checkpoints of a stack, network by network, and each network's quality."""
-
-    weights: Mapping[str, Tensor]
-    columns: Mapping[str, Any]
-    quality: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -54,52 +33,41 @@ class Population(Generic[P]):
         stacks: the networks that train together, each of one architecture.
         name: tells an architecture from the others.
         example: an input of an architecture, for its specification.
-        checkpoints: how often a network is stored.
         examples: how many a network trains on, over all steps.
         train: trains a stack; calls its second argument now and then with the number of new examples. It
             pickles.
         unit: what examples are.
         quality: the mean quality of networks in words.
+        group: the column whose values keep the networks that share them in one split; a field of the plans.
     """
 
     stacks: list[list[P]]
     name: Callable[[ForwardDefinition], str]
     example: Callable[[ForwardDefinition], Tensor]
-    checkpoints: Callable[[P], int]
     examples: Callable[[P], int]
     train: Callable[[list[P], Callable[[int], None]], TrainedStack]
     unit: str
     quality: Callable[[float], str]
+    group: str = "model"
 
 
 def build_population(
-    out: str | os.PathLike[str],
-    population: Population[P],
-    provenance: Mapping[str, Any],
-    *,
-    splits: Mapping[str, float] | None,
-    seed: int,
-    dtype: str,
-    executor: Executor,
-    progress: bool,
+    settings: BuildSettings, population: Population[P], provenance: Mapping[str, Any]
 ) -> Zoo:
     """Train the networks that are not stored yet, and make the zoo. A stack is what is lost at most.
-
-    Args:
-        splits: share of the networks for each split; by default 70 % train, 10 % val and 20 % test.
 
     Raises:
         ZooError: an architecture that cannot be traced, unusable arguments or ``out``.
     """
     stacks = population.stacks
     architectures, shards = _architectures(population)
-    models = np.array(
-        [plan.model for stack in stacks for plan in stack for _ in range(population.checkpoints(plan))]
-    )
-    parts = split_by_model(models, dict(_SPLITS if splits is None else splits), seed, column="model")
-    check_splits(parts, {"model": models}, len(models))
+    parts = _splits(population, settings)
     with ShardedBuild(
-        out, architectures=architectures, shards=shards, provenance=provenance, dtype=dtype
+        settings.out,
+        architectures=architectures,
+        shards=shards,
+        provenance=provenance,
+        dtype=settings.dtype,
     ) as build:
         pending = [stacks[shard] for shard in build.pending]
         work, waiting = (
@@ -113,9 +81,9 @@ def build_population(
             networks - untrained,
             unit=population.unit,
             quality=population.quality,
-            shown=progress,
+            shown=settings.progress,
         ) as bar:
-            write_pending(build, _StackMaker(stacks, population.train), executor, bar.advance)
+            write_pending(build, _StackMaker(stacks, population.train), settings.executor, bar.advance)
         return build.pack(parts)
 
 
@@ -132,11 +100,20 @@ class _StackMaker(Generic[P]):
         return trained.weights, trained.columns
 
 
-def finite_rows(rows: Tensor, dtype: str) -> np.ndarray:
-    """``(M,)``: whether all values of a row ``(M, P)`` are finite in the type in which they are stored."""
-    with np.errstate(over="ignore"):
-        finite: np.ndarray = np.isfinite(rows.numpy().astype(STORED_DTYPES[dtype])).all(1)
-    return finite
+def _splits(population: Population[P], settings: BuildSettings) -> dict[str, Split]:
+    """Rows of each split; networks of one group stay together."""
+    fractions = dict(_SPLITS if settings.splits is None else settings.splits)
+    groups = np.array(
+        [
+            getattr(plan, population.group)
+            for stack in population.stacks
+            for plan in stack
+            for _ in plan.stored
+        ]
+    )
+    parts = split_by_model(groups, fractions, settings.seed, column=population.group)
+    check_splits(parts, {population.group: groups}, len(groups))
+    return parts
 
 
 def _architectures(population: Population[P]) -> tuple[list[Architecture], list[Shard]]:
@@ -153,5 +130,5 @@ def _architectures(population: Population[P]) -> tuple[list[Architecture], list[
                 raise ZooError(
                     f"{forward.factory} cannot be traced with {dict(forward.arguments)}: {err}"
                 ) from err
-        shards.append(Shard(sum(map(population.checkpoints, stack)), list(found).index(name)))
+        shards.append(Shard(sum(len(plan.stored) for plan in stack), list(found).index(name)))
     return list(found.values()), shards

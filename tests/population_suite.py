@@ -1,0 +1,171 @@
+"""What zoos of every population builder have in common, whatever they train."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from wsl.zoo import ShardedBuild, ZooError
+from wsl.zoo.training import PopulationRecipe, Range
+
+
+class PopulationSuite:
+    """Subclassed in a module that has ``build(out, **changes)`` and a fixture ``zoo``, what that builds.
+
+    A subclass names the builder, the function ``build``, one small stack as changes of its arguments, how
+    many stacks an interrupted build has stored and how often one is killed at least, and the column whose
+    values keep rows in one split.
+    """
+
+    builder: ClassVar[Callable[..., Any]]
+    build: ClassVar[Callable[..., Any]]
+    one_stack: ClassVar[dict[str, Any]]
+    stored = 3
+    kills = 3
+    group = "model"
+
+    def test_workers_do_not_change_the_file(self, zoo, tmp_path):
+        assert self.build(tmp_path / "z.h5", workers=3).path.read_bytes() == zoo.path.read_bytes()
+
+    def test_interrupted_builds_resume_to_the_same_file(self, zoo, tmp_path, monkeypatch):
+        write, stored, out = ShardedBuild.write, [], tmp_path / "z.h5"
+
+        def interrupted(self, shard, weights, metadata, enough=self.stored):
+            if len(stored) == enough:
+                raise KeyboardInterrupt
+            write(self, shard, weights, metadata)
+            stored.append(shard)
+
+        monkeypatch.setattr(ShardedBuild, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            self.build(out)
+        assert not out.exists()
+        assert len(stored) == self.stored
+
+        def counted(self, shard, weights, metadata):
+            assert shard not in stored, "trained twice"
+            write(self, shard, weights, metadata)
+
+        monkeypatch.setattr(ShardedBuild, "write", counted)
+        assert self.build(out).path.read_bytes() == zoo.path.read_bytes()
+
+    @pytest.mark.slow
+    def test_killed_builds_come_to_the_same_file(self, zoo, tmp_path, repository):
+        """Kill -9 another process, each time after one more stack of networks has been stored."""
+        out, kills, moments = tmp_path / "z.h5", 0, np.random.default_rng(0)
+        module = Path(sys.modules[type(self).__module__].__file__)
+        script = f"from {module.stem} import build; build({str(out)!r}, workers=2)"
+        paths = os.pathsep.join(map(str, (repository, repository / "tests", module.parent)))
+        while not out.exists():
+            stored = set(Path(f"{out}.build").glob("shard-*.npz"))
+            process = subprocess.Popen([sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": paths})
+            while process.poll() is None and set(Path(f"{out}.build").glob("shard-*.npz")) <= stored:
+                time.sleep(0.001)
+            time.sleep(moments.uniform(0, 0.02))
+            process.kill()
+            killed = process.wait() == -signal.SIGKILL
+            kills += killed
+            assert killed or out.exists(), "the build failed"
+            assert out.exists() or stored < set(Path(f"{out}.build").glob("shard-*.npz"))
+        assert kills >= self.kills
+        assert self.build(out).path.read_bytes() == zoo.path.read_bytes()
+
+    def test_other_processes_make_the_same_stack(self, tmp_path, monkeypatch):
+        caught = []
+        monkeypatch.setattr(
+            f"{self.builder.__module__}.build_population", lambda *given: caught.append(given[1])
+        )
+        self.build(tmp_path / "z.h5", **self.one_stack)
+        here, stack = caught[0].train, caught[0].stacks[0]
+        there, sent = pickle.loads(pickle.dumps((here, stack)))
+        made = [train(plans, lambda count: None) for train, plans in ((here, stack), (there, sent))]
+        columns, weights = [one.columns for one in made], [one.weights for one in made]
+        assert columns[0].keys() == columns[1].keys() and weights[0].keys() == weights[1].keys()
+        assert all(np.array_equal(columns[0][name], columns[1][name]) for name in columns[0])
+        assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
+
+    def test_groups_do_not_straddle_splits(self, zoo):
+        groups = [set(zoo.metadata[self.group][zoo.split(name)]) for name in zoo.splits]
+        assert len(groups) > 1 and all(groups)
+        assert sum(map(len, groups)) == len(set.union(*groups)) == len(set(zoo.metadata[self.group]))
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"seed": -1}, "seed is -1"),
+            ({"evaluated": 0}, "evaluated is 0"),
+            ({"workers": 0}, "workers"),
+            ({"address": "127.0.0.1:1"}, "executor is local"),
+            ({"limit": 0}, "limit is 0"),
+            ({"dtype": "int8"}, "int8"),
+            ({"splits": {"train": 0.5}}, "sum to 1"),
+            ({"splits": {"train": 0.999, "test": 0.001}}, "groups are too few"),
+        ],
+    )
+    def test_unusable_settings_write_nothing(self, tmp_path, changes, said):
+        with pytest.raises(ZooError, match=said):
+            self.build(tmp_path / "z.h5", **changes)
+        assert list(tmp_path.iterdir()) == []
+
+
+class DrawnPopulationSuite(PopulationSuite):
+    """For builders whose networks draw their hyperparameters.
+
+    A subclass names in addition some columns that are drawn, the recipe's class, and arguments of ten
+    networks of two checkpoints, some with a learning rate above 1 that makes them diverge.
+    """
+
+    drawn: ClassVar[tuple[str, ...]]
+    recipe: ClassVar[type[PopulationRecipe[Any]]]
+    diverging: ClassVar[dict[str, Any]]
+
+    def test_a_network_does_not_depend_on_how_many_there_are(self, zoo, tmp_path):
+        few = self.build(tmp_path / "z.h5", networks=10)
+        for column in self.drawn:
+            for model in range(10):
+                values = [z.metadata[column][z.metadata["model"] == model][0] for z in (few, zoo)]
+                assert values[0] == values[1]
+        other = self.build(tmp_path / "y.h5", networks=10, seed=1)
+        assert not set(other.metadata["learning_rate"]) & set(few.metadata["learning_rate"])
+
+    def test_diverged_networks_are_kept_and_flagged(self, tmp_path):
+        columns = self.build(tmp_path / "z.h5", networks=10, **self.diverging).metadata
+        last = columns["step"] == columns["step"].max()
+        diverged = (columns["learning_rate"] > 1) & last
+        assert len(last) == 20
+        assert 0 < diverged.sum() < 10
+        assert (columns["diverged"] == diverged).all()
+        assert (columns["test_accuracy"][diverged] == 0).all()
+        assert np.isfinite(columns["test_loss"][~diverged]).all()
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"learning_rate": 0.0},
+            {"weight_decay": -1.0},
+            {"dropout": Range(0, 1)},
+            {"optimizer": "newton"},
+            {"initialisation": []},
+            {"initial_scale": [1.0, 0.0]},
+            {"train_fraction": [0.5, 1.5]},
+            {"batch_size": 0},
+            {"checkpoints": [-1]},
+        ],
+    )
+    def test_unusable_recipes_are_refused(self, arguments):
+        with pytest.raises(ZooError, match=f"recipe.{next(iter(arguments))}"):
+            self.recipe(**arguments)
+
+    @pytest.mark.parametrize(
+        ("changes", "said"), [({"networks": 0}, "networks is 0"), ({"networks": 3}, "3 groups are too few")]
+    )
+    def test_unusable_numbers_of_networks_write_nothing(self, tmp_path, changes, said):
+        self.test_unusable_settings_write_nothing(tmp_path, changes, said)
