@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,17 @@ class Optimizer(nn.Module, ABC):
 
     Its parameters are the hyperparameters, in a form without limits (logarithms, logits), so that gradients
     or perturbations may move them. All lanes share them; see :class:`PerLane` for one set a lane.
+
+    Attributes:
+        given: arguments of the constructor, positional ones and those by name, for files.
     """
+
+    given: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        made.given = args, kwargs
+        return made
 
     @abstractmethod
     def init(self, params: Tensors) -> State:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from wsl.zoo.formats._protocol import DescribedModule, ImportOptions, Rows, Source, ZooFormat
+from wsl.zoo.formats._safetensors import read_safetensors, write_safetensors
 from wsl.zoo.formats._state import read_state
 from wsl.zoo.formats._transfer import Imported, export_zoo, import_zoo
 from wsl.zoo.formats.cnnzoo import CnnZooFormat
@@ -46,5 +47,7 @@ __all__ = [
     "ZooFormat",
     "export_zoo",
     "import_zoo",
+    "read_safetensors",
     "read_state",
+    "write_safetensors",
 ]

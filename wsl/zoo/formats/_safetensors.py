@@ -1,4 +1,4 @@
-"""Reads safetensors files as numpy arrays; bfloat16 is widened to float32."""
+"""Safetensors files as numpy arrays; bfloat16 is widened to float32."""
 
 import json
 import struct
@@ -15,6 +15,7 @@ _TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
     "I8": "i1", "U8": "u1", "BOOL": "?",
 }  # fmt: skip
+_NAMES = {np.dtype(kind): name for name, kind in _TYPES.items() if name != "BF16"}
 _LARGEST_FILE = 64 << 30
 
 
@@ -60,15 +61,19 @@ def _entry(entry: Any, where: str) -> tuple[int, int, str, tuple[int, ...]]:
 
 
 def write_safetensors(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
-    """Store float32 tensors in the order given, the body aligned to 8 bytes."""
+    """Store tensors in their own types, in the order given, the body aligned to 8 bytes."""
     header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
     stop = 0
     for name, array in tensors.items():
-        start, stop = stop, stop + 4 * array.size
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [start, stop]}
+        start, stop = stop, stop + array.nbytes
+        header[name] = {
+            "dtype": _NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [start, stop],
+        }
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for array in tensors.values():
-            file.write(np.ascontiguousarray(array, "<f4").tobytes())
+            file.write(np.ascontiguousarray(array).tobytes())

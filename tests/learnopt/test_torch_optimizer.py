@@ -1,0 +1,286 @@
+"""Functional optimizers as torch's: the same moves in plain loops and in Lightning, resumption, groups."""
+
+import copy
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call
+
+import wsl
+from wsl.learnopt import SGD, Adam, AdamW, Muon, Optimizer, TorchOptimizer
+
+QUIET = {
+    "accelerator": "cpu",
+    "logger": False,
+    "enable_checkpointing": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+    "use_distributed_sampler": False,
+}
+STEPS = 30
+
+
+class Nosy(Optimizer):
+    """Moves every weight by all weights, by all gradients and by the loss: nothing may be mixed up."""
+
+    def __init__(self):
+        super().__init__()
+        self.rate = nn.Parameter(torch.tensor(0.05, dtype=torch.float64))
+
+    def init(self, params):
+        return {"seen": {name: torch.zeros_like(value) for name, value in params.items()}}
+
+    def update(self, grads, state, params, step, loss):
+        total = sum(
+            grad.flatten(1).tanh().sum(1) + 0.01 * params[n].flatten(1).sum(1) for n, grad in grads.items()
+        )
+        seen = {name: 0.9 * state["seen"][name] + grad for name, grad in grads.items()}
+        scale = self.rate * (1 + 0.1 * total.tanh() + 0.01 * torch.nan_to_num(loss)) / (1 + 0.1 * step)
+        new = {n: p - scale.view(-1, *[1] * (p.ndim - 1)) * seen[n] for n, p in params.items()}
+        return new, {"seen": seen}
+
+
+RULES = {
+    "sgd": lambda: SGD(0.1, 0.9),
+    "adam": lambda: Adam(0.01),
+    "muon": lambda: Muon(0.02),
+    "nosy": Nosy,
+}
+
+
+def network():
+    torch.manual_seed(0)
+    layers = [nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Tanh(), nn.Linear(7, 6), nn.ReLU(), nn.Linear(6, 2)]
+    return nn.Sequential(*layers).double()
+
+
+def batches():
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.randn(STEPS, 12, 5, generator=generator, dtype=torch.float64)
+    return list(zip(inputs, inputs[..., :2].sin(), strict=True))
+
+
+def train(module, optimizer, part):
+    for inputs, targets in part:
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(module(inputs), targets)
+        loss.backward()
+        optimizer.step()
+
+
+def functional(rule, module, closure=True):
+    """The parameters after all batches, by the functional form alone."""
+    module = copy.deepcopy(module)
+    params = {name: value.detach()[None] for name, value in module.named_parameters()}
+    state = rule.init(params)
+    for number, (inputs, targets) in enumerate(batches()):
+        leaves = {name: value[0].clone().requires_grad_() for name, value in params.items()}
+        loss = nn.functional.mse_loss(functional_call(module, leaves, (inputs,)), targets)
+        grads = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+        told = loss.detach()[None] if closure else torch.full((1,), torch.nan, dtype=torch.float64)
+        with torch.no_grad():
+            stacked = {name: grad[None] for name, grad in grads.items()}
+            params, state = rule.update(stacked, state, params, torch.tensor([number]), told)
+    return {name: value[0] for name, value in params.items()}
+
+
+def assert_close(module, wanted, limit=1e-12):
+    for name, value in module.named_parameters():
+        assert (value - wanted[name]).abs().max() <= limit, name
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_plain_loop_makes_the_moves_of_the_functional_form(name):
+    rule, module = RULES[name](), network()
+    wanted = functional(rule, module, closure=False)
+    train(module, TorchOptimizer(rule, module, batches()[0][0]), batches())
+    assert_close(module, wanted)
+    assert (module[0].weight - network()[0].weight).abs().max() > 1e-3
+
+
+class Regression(pl.LightningModule):
+    def __init__(self, rule):
+        super().__init__()
+        self.net, self.rule = network(), rule
+
+    def training_step(self, batch, _):
+        return nn.functional.mse_loss(self.net(batch[0]), batch[1])
+
+    def configure_optimizers(self):
+        return TorchOptimizer(self.rule, self.net, batches()[0][0])
+
+
+class Decay(Regression):
+    def configure_optimizers(self):
+        optimizer = super().configure_optimizers()
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, STEPS)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+def fit(task, part=STEPS, epochs=1, path=None):
+    loader = torch.utils.data.DataLoader(batches()[:part], batch_size=None)
+    trainer = pl.Trainer(max_epochs=epochs, **QUIET)
+    trainer.fit(task, loader, ckpt_path=path, weights_only=True)
+    return task.net
+
+
+@pytest.mark.parametrize("name", ["adam", "nosy"])
+def test_so_does_a_fit_of_lightning(name):
+    rule = RULES[name]()
+    net = fit(Regression(rule))
+    assert_close(net, functional(rule, network()))
+    assert (net[1].running_mean - network()[1].running_mean).abs().max() > 0.01
+
+
+def test_a_fit_that_is_resumed_is_the_unbroken_one_bit_for_bit(tmp_path):
+    whole, half = fit(Decay(Nosy()), 10, 3), Decay(Nosy())
+    fit(half, 10, 1)
+    half.trainer.save_checkpoint(tmp_path / "c.ckpt")
+    again = fit(Decay(Nosy()), 10, 3, tmp_path / "c.ckpt")
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_loop_resumed_from_files_is_the_unbroken_one_bit_for_bit(name, tmp_path):
+    whole = network()
+    train(whole, TorchOptimizer(RULES[name](), whole, batches()[0][0]), batches())
+    module = network()
+    optimizer = TorchOptimizer(RULES[name](), module, batches()[0][0])
+    train(module, optimizer, batches()[:13])
+    torch.save((module.state_dict(), optimizer.state_dict()), tmp_path / "c.pt")
+    again = network()
+    weights, state = torch.load(tmp_path / "c.pt", weights_only=True)
+    again.load_state_dict(weights)
+    resumed = TorchOptimizer(RULES[name](), again, batches()[0][0])
+    resumed.load_state_dict(state)
+    train(again, resumed, batches()[13:])
+    for key, value in whole.state_dict().items():
+        assert torch.equal(value, again.state_dict()[key])
+
+
+def test_a_state_of_another_rule_is_refused():
+    module = network()
+    first, other = (TorchOptimizer(SGD(rate, 0.9), module, batches()[0][0]) for rate in (0.1, 0.2))
+    with pytest.raises(ValueError, match=r"one of another optimizer: .* SGD .* the training began with"):
+        other.load_state_dict(first.state_dict())
+
+
+def test_a_closure_gives_the_loss_and_gradients():
+    rule, module = Nosy(), network()
+    optimizer = TorchOptimizer(rule, module, batches()[0][0])
+    for inputs, targets in batches():
+
+        def closure(inputs=inputs, targets=targets):
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(module(inputs), targets)
+            loss.backward()
+            return loss
+
+        assert optimizer.step(closure).item() > 0
+    assert_close(module, functional(rule, network()))
+
+
+def test_groups_have_rates_and_decays_of_their_own():
+    module, whole = network(), network()
+    groups = [
+        {"params": module[0].parameters(), "lr": 0.0},
+        {"params": [module[3].weight], "lr": 0.5, "weight_decay": 0.1},
+        {"params": module[5].parameters()},
+    ]
+    before = copy.deepcopy(module.state_dict())
+    train(module, TorchOptimizer(SGD(0.1), module, batches()[0][0], groups), batches()[:1])
+    train(whole, TorchOptimizer(SGD(0.1), whole, batches()[0][0]), batches()[:1])
+    for name in ("0.weight", "0.bias", "1.weight", "3.bias"):  # not moved, or in no group
+        assert torch.equal(module.state_dict()[name], before[name])
+    assert torch.equal(module[5].weight, whole[5].weight)
+    halfway = (before["3.weight"] + whole[3].weight) / 2 - 0.05 * before["3.weight"]
+    assert (module[3].weight - halfway).abs().max() < 1e-15
+
+
+def test_what_is_frozen_or_has_no_gradient_stays_and_counts_as_still():
+    module = network()
+    module[0].requires_grad_(False)
+    before = copy.deepcopy(module.state_dict())
+    optimizer = TorchOptimizer(AdamW(0.01), module, batches()[0][0])
+    nn.functional.mse_loss(module(batches()[0][0]), batches()[0][1]).backward()
+    module[5].bias.grad = None
+    optimizer.step()
+    moved = {name for name, value in module.named_parameters() if not torch.equal(value, before[name])}
+    assert moved == {"1.weight", "1.bias", "3.weight", "3.bias", "5.weight"}
+    module[0].requires_grad_()
+    train(module, optimizer, batches()[1:2])
+    assert not torch.equal(module[0].weight, before["0.weight"])
+
+
+def test_groups_may_come_later():
+    module = network()
+    optimizer = TorchOptimizer(SGD(0.1, 0.9), module, batches()[0][0], module[5].parameters())
+    train(module, optimizer, batches()[:1])
+    assert torch.equal(module[3].weight, network()[3].weight)
+    optimizer.add_param_group({"params": module[3].parameters(), "lr": 0.1})
+    train(module, optimizer, batches()[1:2])
+    assert not torch.equal(module[3].weight, network()[3].weight)
+    assert [group["lr"] for group in optimizer.param_groups] == [1.0, 0.1]
+
+
+def test_a_step_without_any_gradient_changes_nothing():
+    module = network()
+    optimizer = TorchOptimizer(Adam(), module, batches()[0][0])
+    optimizer.step()
+    assert not optimizer.state_dict()["state"]
+    assert torch.equal(module[0].weight, network()[0].weight)
+
+
+def test_running_statistics_are_the_modules_own():
+    module = network().eval()
+    optimizer = TorchOptimizer(Nosy(), module, batches()[0][0])
+    train(module, optimizer, batches())
+    assert torch.equal(module[1].running_mean, torch.zeros(7, dtype=torch.float64))
+    assert not module.training and "1.running_mean" in wsl.trace(module, batches()[0][0]).tensors
+
+
+def test_the_rule_is_a_copy():
+    rule, module = SGD(0.1), network()
+    optimizer = TorchOptimizer(rule, module, batches()[0][0])
+    with torch.no_grad():
+        rule.log_rate.fill_(3.0)
+    train(module, optimizer, batches()[:1])
+    other = network()
+    train(other, torch.optim.SGD(other.parameters(), 0.1), batches()[:1])
+    assert_close(module, dict(other.named_parameters()))
+
+
+def test_shared_parameters_move_by_the_mean():
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.second = nn.Linear(5, 5), nn.Linear(5, 5)
+            self.second.weight = self.first.weight
+
+        def forward(self, inputs):
+            return self.second(self.first(inputs).tanh())[:, :2]
+
+    module, other = Shared().double(), Shared().double()
+    optimizer = TorchOptimizer(SGD(0.1, 0.9), module, batches()[0][0])
+    train(module, optimizer, batches()[:5])
+    train(other, torch.optim.SGD(other.parameters(), 0.1, 0.9), batches()[:5])
+    assert_close(module, dict(other.named_parameters()))
+    assert len(optimizer.param_groups[0]["params"]) == 3
+
+
+def test_faulty_settings_and_foreign_parameters_are_refused():
+    module, inputs = network(), batches()[0][0]
+    with pytest.raises(ValueError, match="lr is -1; expected at least 0"):
+        TorchOptimizer(SGD(), module, inputs, lr=-1)
+    with pytest.raises(ValueError, match="weight_decay is -0.1"):
+        TorchOptimizer(SGD(), module, inputs, weight_decay=-0.1)
+    with pytest.raises(
+        ValueError, match=r"shapes \[\(3, 2\), \(3,\)\] are none of the module.*it has 0.weight"
+    ):
+        TorchOptimizer(SGD(), module, inputs, nn.Linear(2, 3).parameters())
+    with pytest.raises(ValueError, match="more than one parameter group"):
+        TorchOptimizer(SGD(), module, inputs).add_param_group({"params": [module[0].weight]})

@@ -1,0 +1,140 @@
+"""Files of optimizers: safetensors whose metadata say what the numbers belong to."""
+
+import inspect
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import wsl
+from wsl.learnopt._card import Card, OptimizerFileError
+from wsl.learnopt._stored import FORMAT, KEY, KINDS, OptimizerFile, parse_file
+from wsl.learnopt._torch_optimizer import TorchOptimizer
+from wsl.learnopt.optimizers import Optimizer
+from wsl.spec import SpecError, WeightSpec
+from wsl.zoo import ZooError
+from wsl.zoo.formats import read_safetensors, write_safetensors
+
+SUFFIX = ".safetensors"
+_LARGEST_FILE = 64 << 20
+
+
+def save(optimizer: Optimizer, path: str | Path, card: Card) -> None:
+    """Write an optimizer whose constructor was given plain values, and a specification if it takes one.
+
+    Raises:
+        OptimizerFileError: another class than those of this package, arguments that are no plain values, or
+            parameters that are not finite.
+    """
+    kind = type(optimizer)
+    if KINDS.get(kind.__name__) is not kind:
+        raise OptimizerFileError(f"{kind.__name__} is not one of {', '.join(KINDS)}, which files hold.")
+    positional, named = optimizer.given
+    bound = inspect.signature(kind).bind(*positional, **named)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    spec = arguments.pop("spec", None)
+    if isinstance(spec, WeightSpec):
+        spec = str(spec)
+    tensors = {
+        name: value.detach().cpu().contiguous().numpy() for name, value in optimizer.state_dict().items()
+    }
+    if bad := [name for name, value in tensors.items() if not np.isfinite(value).all()]:
+        raise OptimizerFileError(f"{', '.join(bad)} of {kind.__name__}: values that are not finite.")
+    entries = {
+        "format": FORMAT,
+        "kind": kind.__name__,
+        "arguments": {name: _plain(name, value) for name, value in arguments.items()},
+        "spec": spec,
+        "card": asdict(card),
+        "version": wsl.__version__,
+    }
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".partial")
+    widest_first = dict(sorted(tensors.items(), key=lambda item: -item[1].itemsize))
+    write_safetensors(partial, widest_first, {KEY: json.dumps(entries)})
+    os.replace(partial, target)
+
+
+def read_optimizer(source: str | Path) -> OptimizerFile:
+    """Read a file, or one of :func:`pretrained` by its name.
+
+    Raises:
+        OptimizerFileError: there is none, or it holds something else, or it is damaged.
+    """
+    path = _find(source)
+    try:
+        if path.is_file() and path.stat().st_size > _LARGEST_FILE:
+            raise OptimizerFileError(f"{path} is larger than {_LARGEST_FILE} bytes, which no optimizer is.")
+        arrays, metadata = read_safetensors(path)
+        return parse_file(metadata, {name: torch.from_numpy(value.copy()) for name, value in arrays.items()})
+    except ZooError as err:
+        raise OptimizerFileError(str(err)) from err
+    except OptimizerFileError as err:
+        raise OptimizerFileError(f"{path}: {err}") from err
+
+
+def load(
+    source: str | Path,
+    module: nn.Module,
+    example_inputs: Any,
+    params: Iterable[Any] | None = None,
+    *,
+    lr: float = 1.0,
+    weight_decay: float = 0.0,
+) -> TorchOptimizer:
+    """The optimizer of a file, or one of :func:`pretrained`, ready to train a module.
+
+    Args:
+        source: path, or name.
+        module, example_inputs, params, lr, weight_decay: as of :class:`TorchOptimizer`.
+
+    Raises:
+        OptimizerFileError: as :func:`read_optimizer`, or what it holds does not fit together.
+        SpecError: its parameters depend on an architecture, and the module has another one.
+    """
+    try:
+        made = read_optimizer(source).build()
+        return TorchOptimizer(made, module, example_inputs, params, lr=lr, weight_decay=weight_decay)
+    except SpecError as err:
+        raise SpecError(f"{source} does not fit the module: {err}") from err
+
+
+def pretrained() -> dict[str, Path]:
+    """The optimizers that come with the package, by name."""
+    folder = Path(str(files("wsl.learnopt"))) / "pretrained"
+    return {path.stem: path for path in sorted(folder.glob(f"*{SUFFIX}"))}
+
+
+def _find(source: str | Path) -> Path:
+    path, known = Path(source), pretrained()
+    if path.suffix == SUFFIX or path.exists():
+        return path
+    if str(source) in known:
+        return known[str(source)]
+    raise OptimizerFileError(
+        f"there is no file {source}, and no optimizer of this name among those that come with the package: "
+        f"{', '.join(known) or 'none'}. Files end in {SUFFIX}."
+    )
+
+
+def _plain(name: str, value: Any) -> Any:
+    """``value`` as JSON has it, if it consists of numbers, texts, lists, dictionaries and None."""
+    if isinstance(value, list | tuple):
+        return [_plain(name, part) for part in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _plain(name, part) for key, part in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise OptimizerFileError(
+        f"{name} is a {type(value).__name__}, and files hold numbers, texts, lists, dictionaries and None. "
+        "Leave it out, or make the optimizer of plain values."
+    )

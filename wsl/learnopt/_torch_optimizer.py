@@ -1,0 +1,163 @@
+"""Any optimizer of this package as a :class:`torch.optim.Optimizer`."""
+
+import copy
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wsl.learnopt._types import Tensors, map_state
+from wsl.learnopt.optimizers import Optimizer
+from wsl.trace import trace
+
+_TRAINING, _RULE = "training", "rule"
+
+
+class TorchOptimizer(torch.optim.Optimizer):
+    """Trains a module by a functional optimizer, learned or not, in any loop that takes torch's optimizers.
+
+    All tensors of the module move in one vectorised update, and the optimizer sees all of them: those that
+    are frozen, that no group holds or that have no gradient stay as they are, and count with a gradient of 0.
+    A step in which nothing has a gradient changes nothing. Running statistics of norms are left alone. A
+    parameter that the module uses under several names moves by the mean of what the rule says of each.
+
+    The state is that of the whole module, under one key. A training that is resumed from :meth:`state_dict`
+    goes on as the unbroken one, bit for bit.
+
+    Args:
+        optimizer: the rule; copied, so that training it further changes nothing here.
+        module: what to train.
+        example_inputs: of ``module``, for :func:`wsl.trace`.
+        params: parameters of ``module``, or groups of them with settings of their own, as torch takes them;
+            by default all.
+        lr: multiplies every move, 1 being what the rule says; schedules of torch and groups may change it.
+        weight_decay: each step also shrinks parameters by this share times ``lr``.
+
+    Raises:
+        SpecError: the rule's parameters depend on an architecture, and this is another one.
+        ValueError: a parameter that is not the module's, or a negative setting.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        module: nn.Module,
+        example_inputs: Any,
+        params: Iterable[Any] | None = None,
+        *,
+        lr: float = 1.0,
+        weight_decay: float = 0.0,
+    ) -> None:
+        spec = trace(module, example_inputs)
+        self._rule = copy.deepcopy(optimizer.on(spec)).requires_grad_(False)
+        self._digest = _digest(self._rule)
+        named = module.named_parameters(remove_duplicate=False)
+        self._named = {name: value for name, value in named if name in spec.tensors}
+        self._names: dict[int, list[str]] = {}
+        for name, value in self._named.items():
+            self._names.setdefault(id(value), []).append(name)
+        self._trained: set[int] = set()
+        defaults = {"lr": lr, "weight_decay": weight_decay}
+        every = {id(value): value for value in self._named.values()}.values()
+        super().__init__(every if params is None else params, defaults)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Train further parameters of the module, such as those of a layer that is frozen no more."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        negative = [name for name in ("lr", "weight_decay") if not group[name] >= 0]
+        foreign = [tuple(value.shape) for value in group["params"] if id(value) not in self._names]
+        if negative or foreign:
+            self.param_groups.pop()
+        if negative:
+            raise ValueError(f"{negative[0]} is {group[negative[0]]}; expected at least 0.")
+        if foreign:
+            raise ValueError(
+                f"parameters of shapes {foreign} are none of the module that this optimizer was made for: "
+                f"it has {', '.join(self._named)}. Give a module that holds all that is to be trained."
+            )
+        self._trained |= set(map(id, group["params"]))
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One update.
+
+        Args:
+            closure: computes gradients and returns the loss. Rules that read the loss need it: without one
+                they are given NaN.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        grads = {name: self._gradient(value) for name, value in self._named.items()}
+        if all(grad is None for grad in grads.values()):
+            return loss
+        params = {name: value.detach()[None] for name, value in self._named.items()}
+        slopes = {
+            name: torch.zeros_like(params[name]) if grad is None else grad[None]
+            for name, grad in grads.items()
+        }
+        first = next(iter(params.values()))
+        states: dict[Any, dict[str, Any]] = self.state
+        here = states[_TRAINING]
+        if not here:
+            self._rule.to(first.device)
+            here |= {"step": first.new_zeros(1, dtype=torch.int64), "state": self._rule.init(params)}
+        elif here["step"].device != first.device:  # of a checkpoint, or the module has been moved
+            self._rule.to(first.device)
+            here |= map_state(lambda value: value.to(first.device), here)
+        told = first.new_full((1,), torch.nan if loss is None else float(loss))
+        new, state = self._rule.update(slopes, here["state"], params, here["step"], told)
+        here |= {"step": here["step"] + 1, "state": state}
+        for group in self.param_groups:
+            moving = [value for value in group["params"] if self._gradient(value) is not None]
+            if moving:
+                _move(moving, [self._mean(new, value) for value in moving], group)
+        return loss
+
+    def _gradient(self, value: Tensor) -> Tensor | None:
+        return value.grad if id(value) in self._trained and value.requires_grad else None
+
+    def _mean(self, new: Tensors, value: Tensor) -> Tensor:
+        """Where a parameter is to go."""
+        found = [new[name][0] for name in self._names[id(value)]]
+        mean = found[0] if len(found) == 1 else torch.stack(found).mean(0)
+        return mean.to(value.dtype)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State, settings of groups, and a digest of the rule, which is not stored itself."""
+        return {**super().state_dict(), _RULE: self._digest}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a :meth:`state_dict`.
+
+        Raises:
+            ValueError: it is of another optimizer, or of other groups.
+        """
+        if (found := state_dict.get(_RULE)) != self._digest:
+            raise ValueError(
+                f"the state is one of another optimizer: its rule has the digest {found}, and that of this "
+                f"{type(self._rule).__name__} is {self._digest}. Resume with the optimizer, or the file of "
+                "it, that the training began with."
+            )
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != _RULE})
+
+
+def _move(params: list[Tensor], new: list[Tensor], group: dict[str, Any]) -> None:
+    rate, decay = float(group["lr"]), float(group["lr"]) * float(group["weight_decay"])
+    shrunk = torch._foreach_mul(params, decay) if decay else None
+    torch._foreach_lerp_(params, new, rate)
+    if shrunk is not None:
+        torch._foreach_sub_(params, shrunk)
+
+
+def _digest(rule: Optimizer) -> str:
+    """Of the class and of all parameters and constants."""
+    found = hashlib.sha256(type(rule).__name__.encode())
+    for name, value in rule.state_dict().items():
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
