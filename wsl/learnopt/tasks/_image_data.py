@@ -18,7 +18,7 @@ def labelled_images(
     Args:
         test: without one, every fifth image of ``train`` is one to test on.
         size: ``(H, W)``, at most the images'.
-        limit: takes the first so many images of each source.
+        limit: images of each source at most, see :meth:`wsl.zoo.images.ImageSet.limited`.
 
     Raises:
         ZooError: a source cannot be read.
@@ -56,7 +56,7 @@ def _overlap(old: int, new: int) -> Tensor:
 
 
 def _load(source: ImageSource, size: tuple[int, int], limit: int | None) -> tuple[Tensor, Tensor]:
-    images: ImageSet = source.load().first(limit)
+    images: ImageSet = source.load().limited(limit)
     if images.labels is None:
         raise ValueError(f"the images of {type(source).__name__} have no labels, which classifiers learn.")
     if images.grid[0] < size[0] or images.grid[1] < size[1]:

@@ -27,7 +27,7 @@ class InrFitting(ModuleTask):
         hidden: widths of the hidden layers.
         w0: factor inside the sines.
         batch_size: pixels of a step, drawn with replacement.
-        limit: takes the first so many images.
+        limit: images at most, see :meth:`wsl.zoo.images.ImageSet.limited`.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class InrFitting(ModuleTask):
         batch_size: int = 64,
         limit: int | None = None,
     ) -> None:
-        images = (source or DigitsImages()).load().first(limit)
+        images = (source or DigitsImages()).load().limited(limit)
         signals = images.signals(range(len(images))).flatten(2).mT.contiguous() * 2 - 1
         grid = coordinate_grid(images.grid)
         make = partial(Siren, 2, tuple(hidden), images.channels, w0)
