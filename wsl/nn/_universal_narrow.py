@@ -90,7 +90,7 @@ class NarrowUniversal:
 
 
 def _average(values: Tensor, selection: Selection) -> Tensor:
-    """``(B, J, *sizes)`` on the diagonals of a selection, averaged over what is not kept: ``(B, J, *kept)``."""
+    """``(B, J, *sizes)`` on diagonals, averaged over what a selection does not keep: ``(B, J, *kept)``."""
     parts, kept = selection
     if any(len(part) > 1 for part in parts):
         values = diagonal(values.movedim(1, -1), parts).movedim(-1, 1)
