@@ -4,9 +4,21 @@ Everything works on *lanes*: many trainings of one architecture, stacked along t
 tensor and advanced in one vectorised step.
 """
 
+from wsl.learnopt._adafactor import AdafactorFeatures
 from wsl.learnopt._card import Card, OptimizerFileError
+from wsl.learnopt._entries import Entries
+from wsl.learnopt._features import MomentumFeatures, OptimizerFeatures
 from wsl.learnopt._file import load, pretrained, read_optimizer, save
 from wsl.learnopt._lanes import Advanced, Lanes, Stepped, advance, bounded, restart, start, step_lanes
+from wsl.learnopt._learned import LearnedOptimizer, NormalisedOptimizer
+from wsl.learnopt._recipes import (
+    Celo2Optimizer,
+    DeepSetsOptimizer,
+    GraphOptimizer,
+    NFNOptimizer,
+    SmallFCOptimizer,
+    UNFOptimizer,
+)
 from wsl.learnopt._stored import OptimizerFile
 from wsl.learnopt._torch_optimizer import TorchOptimizer
 from wsl.learnopt._types import State, Tensors
@@ -53,28 +65,38 @@ from wsl.learnopt.truncation import Constant, LogUniform, Truncation
 __all__ = [
     "PES",
     "SGD",
+    "AdafactorFeatures",
     "Adam",
     "AdamW",
     "Advanced",
     "Card",
+    "Celo2Optimizer",
     "CharacterRnn",
     "CharacterTransformer",
     "CnnImages",
     "Constant",
+    "DeepSetsOptimizer",
+    "Entries",
     "Estimator",
     "EstimatorState",
     "FullBackprop",
     "FullES",
+    "GraphOptimizer",
     "InrFitting",
     "LaneGroup",
     "Lanes",
+    "LearnedOptimizer",
     "Lion",
     "LogUniform",
     "MlpImages",
     "ModuleTask",
+    "MomentumFeatures",
     "Muon",
+    "NFNOptimizer",
+    "NormalisedOptimizer",
     "Objective",
     "Optimizer",
+    "OptimizerFeatures",
     "OptimizerFile",
     "OptimizerFileError",
     "PerLane",
@@ -82,6 +104,7 @@ __all__ = [
     "Rescaled",
     "Rosenbrock",
     "Schedule",
+    "SmallFCOptimizer",
     "State",
     "Stepped",
     "Task",
@@ -92,6 +115,7 @@ __all__ = [
     "TruncatedBackprop",
     "TruncatedES",
     "Truncation",
+    "UNFOptimizer",
     "advance",
     "bounded",
     "constant",
