@@ -14,11 +14,12 @@ from wsl.zoo._where import where
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = ROOT / "configs"
-KINDS = {"augmentation", "bench", "encoder", "experiment", "sweep", "task", "trainer", "zoo"}
+KINDS = {"augmentation", "bench", "encoder", "experiment", "learnopt", "sweep", "task", "trainer", "zoo"}
 AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS = (
     sorted((CONFIGS / kind).glob("*.yaml"))
     for kind in ("augmentation", "task", "encoder", "trainer", "experiment", "zoo")
 )
+TASKS.remove(CONFIGS / "task" / "learned_optimization.yaml")  # without zoo and encoder, and with own tests
 INR_CLASSIFICATION = CONFIGS / "task" / "inr_classification.yaml"
 CPU = CONFIGS / "trainer" / "cpu.yaml"
 # what tasks take from the tests' zoo, which has no such columns as theirs
