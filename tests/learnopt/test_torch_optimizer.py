@@ -9,7 +9,7 @@ from torch import nn
 from torch.func import functional_call
 
 import wsl
-from wsl.learnopt import SGD, Adam, AdamW, Muon, Optimizer, TorchOptimizer
+from wsl.learnopt import SGD, Adam, AdamW, Celo2Optimizer, Muon, Optimizer, TorchOptimizer, UNFOptimizer
 
 QUIET = {
     "accelerator": "cpu",
@@ -42,7 +42,15 @@ class Nosy(Optimizer):
         return new, {"seen": seen}
 
 
+def learned(kind):
+    """With an output that is not small."""
+    torch.manual_seed(3)
+    return kind(wsl.trace(network(), batches()[0][0]), gain=0.5).double()
+
+
 RULES = {
+    "unf": lambda: learned(UNFOptimizer),
+    "celo2": lambda: learned(Celo2Optimizer),
     "sgd": lambda: SGD(0.1, 0.9),
     "adam": lambda: Adam(0.01),
     "muon": lambda: Muon(0.02),
@@ -126,7 +134,7 @@ def fit(task, part=STEPS, epochs=1, path=None):
     return task.net
 
 
-@pytest.mark.parametrize("name", ["adam", "nosy"])
+@pytest.mark.parametrize("name", ["unf", "adam", "nosy"])
 def test_so_does_a_fit_of_lightning(name):
     rule = RULES[name]()
     net = fit(Regression(rule))

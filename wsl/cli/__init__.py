@@ -19,7 +19,8 @@ COMMANDS = {
     "embed": ("embeddings", "write a trained task's embeddings of all networks of its zoo"),
     "probe": ("embeddings", "score a linear model on a run's embeddings"),
     "neighbours": ("embeddings", "print the networks nearest to one, by a run's embeddings"),
-    "bench": ("bench", "compare encoders on a zoo under equal budgets"),
+    "learnopt": ("learnopt", "describe files of learned optimizers, or make them of checkpoints"),
+    "bench": ("bench", "compare encoders on a zoo, or optimizers on tasks, under equal budgets"),
     "report": ("report", "draw the figures of a run, or compare runs on a page"),
     "trace": ("trace", "print the weight-space specification of a module"),
 }

@@ -16,6 +16,7 @@ FAULTS = {
     "wsl.report": ("ReportError",),
     "wsl.trace": ("TraceError",),
     "wsl.graph": ("GraphError",),
+    "wsl.learnopt": ("OptimizerFileError",),
 }
 ADVICE = (
     "Correct it on the command line or in the configuration file; --help lists what there is, and "

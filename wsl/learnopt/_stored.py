@@ -9,10 +9,22 @@ import torch
 from torch import Tensor
 
 from wsl.learnopt._card import LONGEST, Card, OptimizerFileError, shortened
+from wsl.learnopt._recipes import (
+    Celo2Optimizer,
+    DeepSetsOptimizer,
+    GraphOptimizer,
+    NFNOptimizer,
+    SmallFCOptimizer,
+    UNFOptimizer,
+)
 from wsl.learnopt.optimizers import SGD, Adam, AdamW, Lion, Muon, Optimizer
 from wsl.spec import WeightSpec
 
-KINDS: dict[str, type[Optimizer]] = {kind.__name__: kind for kind in (SGD, Adam, AdamW, Lion, Muon)}
+_GIVEN = (
+    SGD, Adam, AdamW, Lion, Muon,
+    Celo2Optimizer, DeepSetsOptimizer, GraphOptimizer, NFNOptimizer, SmallFCOptimizer, UNFOptimizer,
+)  # fmt: skip
+KINDS: dict[str, type[Optimizer]] = {kind.__name__: kind for kind in _GIVEN}
 """Classes that files may name."""
 KEY, FORMAT = "wsl.learnopt", 1
 _LARGEST_METADATA, _LARGEST_NUMBER, _DEEPEST = 1 << 20, 1 << 20, 8

@@ -1,0 +1,252 @@
+"""Files of optimizers: round trips, what does not fit, and files that are damaged or hostile."""
+
+import json
+import random
+import struct
+
+import pytest
+import torch
+from torch import nn
+
+import wsl
+from wsl.learnopt import (
+    SGD,
+    Adam,
+    AdamW,
+    Card,
+    Muon,
+    Optimizer,
+    OptimizerFileError,
+    PerLane,
+    cosine,
+    load,
+    pretrained,
+    read_optimizer,
+    save,
+)
+from wsl.learnopt import _file as file_module
+from wsl.learnopt._stored import KINDS
+from wsl.spec import SpecError
+
+CARD = Card("descent", "by hand,\nin no time", "quadratics", "everywhere else", "1.0")
+INPUTS = torch.zeros(2, 5)
+
+
+def network(hidden=6):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, hidden), nn.Tanh(), nn.Linear(hidden, 2))
+
+
+def made(kind):
+    """An optimizer of each kind, with parameters that no constructor gives."""
+    takes_spec = kind.__name__.endswith("Optimizer")
+    optimizer = kind(*([wsl.trace(network(), INPUTS)] if takes_spec else []))
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for value in optimizer.parameters():
+            value += 0.01 * torch.randn(value.shape, generator=generator, dtype=value.dtype)
+    return optimizer
+
+
+def trained(optimizer, steps=3):
+    module = network()
+    inputs = torch.randn(9, 5, generator=torch.Generator().manual_seed(2))
+    optimizer = optimizer(module)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        module(inputs).square().sum().backward()
+        optimizer.step()
+    return module.state_dict()
+
+
+@pytest.fixture
+def path(tmp_path):
+    save(made(Adam), tmp_path / "made.safetensors", CARD)
+    return tmp_path / "made.safetensors"
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_file_gives_the_same_optimizer_back(kind, tmp_path):
+    optimizer = made(kind)
+    save(optimizer, tmp_path / "o.safetensors", CARD)
+    found = read_optimizer(tmp_path / "o.safetensors")
+    assert found.card == CARD and found.kind == kind.__name__
+    before = torch.get_rng_state()
+    again = found.build()
+    assert torch.equal(torch.get_rng_state(), before), "reading a file draws random numbers"
+    assert type(again) is kind
+    for name, value in optimizer.state_dict().items():
+        assert torch.equal(again.state_dict()[name], value) and again.state_dict()[name].dtype == value.dtype
+    one = trained(lambda m: wsl.learnopt.TorchOptimizer(optimizer, m, INPUTS))
+    two = trained(lambda m: load(tmp_path / "o.safetensors", m, INPUTS))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert list(tmp_path.iterdir()) == [tmp_path / "o.safetensors"]
+
+
+def test_arguments_that_are_no_defaults_are_kept(tmp_path):
+    optimizer = SGD(0.5, momentum=0.9, nesterov=True, weight_decay=0.1)
+    save(optimizer, tmp_path / "o.safetensors", CARD)
+    found = read_optimizer(tmp_path / "o.safetensors")
+    assert found.build().nesterov
+    assert found.arguments["weight_decay"] == 0.1
+    shown = str(found)
+    assert "nesterov=True" in shown and "in no time" in shown and "3 numbers" in shown
+    other = AdamW(0.1, betas=(0.5, 0.6))
+    save(other, tmp_path / "o.safetensors", CARD)
+    assert read_optimizer(tmp_path / "o.safetensors").arguments["betas"] == [0.5, 0.6]
+
+
+def test_architectures_of_other_sizes_are_taken_and_others_refused(tmp_path):
+    save(made(KINDS["UNFOptimizer"]), tmp_path / "unf.safetensors", CARD)
+    save(made(KINDS["SmallFCOptimizer"]), tmp_path / "fc.safetensors", CARD)
+    deeper = nn.Sequential(network(), nn.Tanh(), nn.Linear(2, 3))
+    assert load(tmp_path / "unf.safetensors", network(hidden=11), INPUTS).param_groups
+    assert load(tmp_path / "fc.safetensors", deeper, INPUTS).param_groups
+    with pytest.raises(SpecError, match=r"unf.safetensors does not fit the module: the parameters of UNF"):
+        load(tmp_path / "unf.safetensors", deeper, INPUTS)
+
+
+def test_any_reader_of_safetensors_reads_it(path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    found = safetensors.load_file(path)
+    for name, value in made(Adam).state_dict().items():
+        assert torch.equal(found[name], value)
+
+
+def test_what_no_file_can_hold_is_refused(tmp_path):
+    class Own(SGD):
+        pass
+
+    target = tmp_path / "o.safetensors"
+    with pytest.raises(OptimizerFileError, match="Own is not one of SGD, Adam"):
+        save(Own(), target, CARD)
+    with pytest.raises(OptimizerFileError, match="PerLane is not one of"):
+        save(PerLane(SGD(), {"log_rate": torch.zeros(2)}), target, CARD)
+    with pytest.raises(OptimizerFileError, match="schedule is a partial, and files hold numbers"):
+        save(SGD(schedule=cosine(10)), target, CARD)
+    with pytest.raises(OptimizerFileError, match="others is a AdamW"):
+        save(Muon(others=AdamW()), target, CARD)
+    bad = SGD()
+    with torch.no_grad():
+        bad.log_rate.fill_(torch.nan)
+    with pytest.raises(OptimizerFileError, match="log_rate of SGD: values that are not finite"):
+        save(bad, target, CARD)
+    assert not list(tmp_path.iterdir())
+
+
+def test_cards_say_something_that_can_be_printed():
+    with pytest.raises(OptimizerFileError, match="fails is no text"):
+        Card("a", "b", "c", " ", "e")
+    with pytest.raises(OptimizerFileError, match="about holds control characters"):
+        Card("\x1b[2J", "b", "c", "d", "e")
+
+
+def test_names_are_those_that_come_with_the_package(path, monkeypatch):
+    monkeypatch.setattr(file_module, "pretrained", lambda: {"known": path})
+    assert read_optimizer("known").kind == "Adam"
+    assert load("known", network(), INPUTS).param_groups
+    with pytest.raises(OptimizerFileError, match="no file other, and no optimizer of this name .*: known"):
+        read_optimizer("other")
+
+
+@pytest.mark.parametrize("name", pretrained())
+def test_what_comes_with_the_package_is_small_and_can_be_built(name):
+    assert pretrained()[name].stat().st_size < 1_000_000
+    assert isinstance(read_optimizer(name).build(), Optimizer)
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(OptimizerFileError, match=r"nowhere\.safetensors is not there"):
+        read_optimizer(tmp_path / "nowhere.safetensors")
+    (tmp_path / "text.safetensors").write_text("hello, this is no such file")
+    with pytest.raises(OptimizerFileError, match="is no safetensors file, or is cut off"):
+        read_optimizer(tmp_path / "text.safetensors")
+    wsl.zoo.formats.write_safetensors(
+        tmp_path / "other.safetensors", {"w": torch.zeros(2).numpy()}, {"format": "pt"}
+    )
+    with pytest.raises(OptimizerFileError, match="other.safetensors: no optimizer of wsl.learnopt.save"):
+        read_optimizer(tmp_path / "other.safetensors")
+
+
+def rewritten(path, change):
+    """The file with other metadata."""
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + length])
+    entries = json.loads(header["__metadata__"]["wsl.learnopt"])
+    told = change(entries)
+    header["__metadata__"]["wsl.learnopt"] = told if isinstance(told, str) else json.dumps(entries)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+    return path
+
+
+def put(*keys, value):
+    def change(entries):
+        for key in keys[:-1]:
+            entries = entries[key]
+        entries[keys[-1]] = value
+
+    return change
+
+
+HOSTILE = {
+    "no json": (lambda _: "{", "the metadata are no JSON"),
+    "deep json": (lambda _: "[" * 100_000, "the metadata are no JSON"),
+    "long json": (lambda _: " " * (1 << 21), "longer than 1048576 characters"),
+    "a huge integer": (lambda _: "1" * 10_000, "the metadata are no JSON"),
+    "a list": (lambda _: "[]", "do not have the entries"),
+    "an extra entry": (put("class_path", value="os.system"), "do not have the entries"),
+    "a later format": (put("format", value=2), "has the version 2, and this code reads 1"),
+    "a class path": (put("kind", value="os.system"), "it holds a os.system; files hold optimizers of wsl"),
+    "a class of the package": (put("kind", value="PerLane"), "it holds a PerLane"),
+    "a terminal code": (put("kind", value="\x1b[2J"), r"it holds a \?\[2J"),
+    "a number as class": (put("kind", value=3), "kind is a int"),
+    "an unknown argument": (put("arguments", "eval", value="1"), "unexpected keyword argument 'eval'"),
+    "a text as rate": (put("arguments", "learning_rate", value="1"), "no Adam can be made of"),
+    "a negative rate": (put("arguments", "learning_rate", value=-1.0), "learning_rate is -1.0"),
+    "nan": (put("arguments", "learning_rate", value=float("nan")), "learning_rate is nan"),
+    "a large number": (put("arguments", "learning_rate", value=1 << 40), "larger than that of any"),
+    "a long list": (put("arguments", "betas", value=[0.5] * 20_000), "betas is larger than"),
+    "a deep list": (put("arguments", "betas", value=[[[[[[[[[[1]]]]]]]]]]), "betas is larger than"),
+    "other tensors": (put("arguments", "weight_decay", value=0.5), "log_weight_decay has the shape None"),
+    "a spec": (put("spec", value="axes x: 3 input\nw x"), "no Adam can be made of"),
+    "a broken spec": (put("spec", value="w ("), "no Adam can be made of"),
+    "no card": (put("card", value={}), "the card does not have the entries"),
+    "a card of numbers": (put("card", "fails", value=3), "fails is no text"),
+    "a card that erases": (put("card", "about", value="\x1b[2J"), "control characters"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_metadata_are_named_and_run_nothing(path, name):
+    change, said = HOSTILE[name]
+    with pytest.raises(OptimizerFileError, match=said) as caught:
+        read_optimizer(rewritten(path, change)).build()
+    assert len(str(caught.value)) < 1000
+
+
+def test_values_that_are_not_finite_are_refused(path):
+    data = bytearray(path.read_bytes())
+    data[-8:] = struct.pack("<d", float("inf"))
+    path.write_bytes(data)
+    with pytest.raises(OptimizerFileError, match="values that are not finite"):
+        read_optimizer(path)
+
+
+def test_truncated_and_mutated_files_give_an_optimizer_or_a_clear_error(path):
+    whole, draw = path.read_bytes(), random.Random(0)
+    cases = [whole[:stop] for stop in range(0, len(whole), 29)]
+    for _ in range(300):
+        data = bytearray(whole)
+        for _ in range(draw.choice((1, 1, 4))):
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        cases.append(bytes(data))
+    refused = 0
+    for data in cases:
+        path.write_bytes(data)
+        try:
+            assert isinstance(read_optimizer(path).build(), Optimizer)
+        except OptimizerFileError:
+            refused += 1
+    assert refused > len(cases) / 3

@@ -1,0 +1,92 @@
+"""``python -m wsl learnopt``: files of optimizers by the command line."""
+
+from functools import partial
+
+import lightning.pytorch as pl
+import pytest
+import torch
+
+from wsl.cli import main
+from wsl.data import ProblemDataModule
+from wsl.learnopt import SGD, Card, Constant, Quadratics, TruncatedES, UNFOptimizer, read_optimizer, save
+from wsl.tasks import LearnedOptimization, TaskError, WarmupCosine
+from wsl.tasks.optimizer_files import learned_optimizer
+
+SAID = ["--about", "a test", "--fails", "on everything else"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run's folder with a checkpoint, as ``fit`` leaves it, and the trained task."""
+    folder = tmp_path_factory.mktemp("run")
+    data = ProblemDataModule(Quadratics(3), steps=2, held_out=2, horizon=5)
+    adamw = partial(torch.optim.AdamW, lr=0.1)
+    learned = partial(UNFOptimizer, hidden=4, layers=1)
+    task = LearnedOptimization(learned, TruncatedES(Constant(4), 2, 2), adamw, WarmupCosine)
+    trainer = pl.Trainer(
+        accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(task, datamodule=data)
+    trainer.save_checkpoint(folder / "checkpoints" / "best.ckpt")
+    (folder / "config.yaml").write_text("seed: 0\ndata:\n  task: Quadratics\n  horizon: 5\nmonitor: x\n")
+    return folder, task
+
+
+def test_a_checkpoint_becomes_a_file_with_a_card(run, tmp_path, capsys):
+    folder, task = run
+    out = tmp_path / "o.safetensors"
+    ckpt = str(folder / "checkpoints" / "best.ckpt")
+    assert main(["learnopt", "export", "--ckpt", ckpt, "--out", str(out), *SAID]) == 0
+    assert "bytes" in capsys.readouterr().out
+    found = read_optimizer(out)
+    assert found.card.fails == "on everything else" and "horizon: 5" in found.card.tasks
+    assert "monitor" not in found.card.tasks
+    assert found.card.trained.startswith("2 meta-steps\nestimator TruncatedES(truncation=Constant(steps=4)")
+    assert "optimizer AdamW(lr=0.1)" in found.card.trained
+    built = found.build()
+    assert isinstance(built, UNFOptimizer) and found.arguments["hidden"] == 4
+    for name, value in task.learned.state_dict().items():
+        assert torch.equal(built.state_dict()[name], value)
+        assert torch.equal(learned_optimizer(folder / "checkpoints" / "best.ckpt").state_dict()[name], value)
+    assert main(["learnopt", "info", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "UNFOptimizer(hidden=4, layers=1" in shown and "fails    on everything else" in shown
+
+
+def test_info_of_other_files_is_one_paragraph(tmp_path, capsys):
+    (tmp_path / "bad.safetensors").write_bytes(b"none")
+    assert main(["learnopt", "info", str(tmp_path / "bad.safetensors")]) == 2
+    assert "is no safetensors file" in capsys.readouterr().err
+    assert main(["learnopt", "info", "nothing"]) == 2
+    assert "there is no file nothing" in capsys.readouterr().err
+
+
+def test_what_cannot_be_exported_is_refused(run, tmp_path, capsys):
+    folder, _ = run
+    ckpt, out = str(folder / "checkpoints" / "best.ckpt"), str(tmp_path / "o.safetensors")
+    cases = [
+        (["--ckpt", ckpt, "--out", str(tmp_path / "o.ckpt")], "no file that ends in .safetensors"),
+        (["--ckpt", str(tmp_path / "none.ckpt"), "--out", out], "there is no checkpoint"),
+        (["--ckpt", str(folder / "config.yaml"), "--out", out], "no checkpoint of `python -m wsl fit`"),
+    ]
+    for options, said in cases:
+        assert main(["learnopt", "export", *options, *SAID]) == 2
+        assert said in capsys.readouterr().err
+    alone = tmp_path / "alone.ckpt"
+    alone.write_bytes((folder / "checkpoints" / "best.ckpt").read_bytes())
+    assert main(["learnopt", "export", "--ckpt", str(alone), "--out", out, *SAID]) == 2
+    assert "Say so with --tasks" in capsys.readouterr().err
+    assert main(["learnopt", "export", "--ckpt", ckpt, "--out", out, "--about", "a", "--fails", " "]) == 2
+    assert "fails is no text" in capsys.readouterr().err
+    torch.save({"hyper_parameters": {"class_path": "wsl.tasks.INREditing"}}, alone)
+    with pytest.raises(TaskError, match="INREditing, which holds no optimizer"):
+        learned_optimizer(alone)
+    assert not (tmp_path / "o.safetensors").exists()
+
+
+def test_hand_designed_ones_can_be_files_too(tmp_path, capsys):
+    card = Card("momentum", "not at all", "none", "often", "1")
+    save(SGD(0.1, 0.9), tmp_path / "sgd.safetensors", card)
+    assert main(["learnopt", "info", str(tmp_path / "sgd.safetensors")]) == 0
+    assert "SGD(learning_rate=0.1, momentum=0.9" in capsys.readouterr().out

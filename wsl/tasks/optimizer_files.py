@@ -1,0 +1,97 @@
+"""From checkpoints of :class:`LearnedOptimization` to files that :func:`wsl.learnopt.load` reads."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from wsl.learnopt import Card, Optimizer, save
+from wsl.tasks.factories import Recipe, TaskError
+from wsl.tasks.learned_optimization import LearnedOptimization
+
+
+def learned_optimizer(path: Path) -> Optimizer:
+    """The optimizer that a checkpoint holds, on the architecture that it was trained on.
+
+    Raises:
+        TaskError: the file is no checkpoint of :class:`LearnedOptimization`.
+    """
+    return _load(path)[0]
+
+
+def export_optimizer(
+    path: Path, out: Path, about: str, fails: str, code: str, tasks: str | None = None
+) -> Card:
+    """Write the optimizer of a checkpoint to a file, with a card.
+
+    Args:
+        out: the file, ``.safetensors``.
+        about: what it is, in a line.
+        fails: where it does worse than tuned optimizers, or diverges.
+        code: the version of the code.
+        tasks: what it was trained on; by default the ``data`` of the run's ``config.yaml``.
+
+    Raises:
+        TaskError: the file is no such checkpoint, or what it was trained on is not known.
+        OptimizerFileError: a class that files do not hold, or an entry of the card that says nothing.
+    """
+    optimizer, stored = _load(path)
+    settings = {name: stored["hyper_parameters"][name] for name in ("estimator", "optimizer", "schedule")}
+    trained = [
+        f"{stored['global_step']} meta-steps",
+        *(f"{name} {_call(how)}" for name, how in settings.items()),
+    ]
+    card = Card(about, "\n".join(trained), tasks or _problems(path), fails, code)
+    save(optimizer, out, card)
+    return card
+
+
+def _load(path: Path) -> tuple[Optimizer, dict[str, Any]]:
+    try:
+        stored: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+        kind = Recipe(stored["hyper_parameters"]["class_path"], {}).load(object)
+    except FileNotFoundError as err:
+        raise TaskError(f"there is no checkpoint {path}.\n  Give runs/NAME/checkpoints/best.ckpt.") from err
+    except TaskError:
+        raise
+    except Exception as err:  # whatever reading an arbitrary file raises
+        raise TaskError(
+            f"{path} is no checkpoint of `python -m wsl fit`, or it is damaged ({type(err).__name__}).\n"
+            "  Give runs/NAME/checkpoints/best.ckpt."
+        ) from err
+    if not issubclass(kind, LearnedOptimization):
+        raise TaskError(
+            f"{path} is a {kind.__name__}, which holds no optimizer.\n"
+            "  Give a checkpoint of LearnedOptimization, see configs/task/learned_optimization.yaml."
+        )
+    task = kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    assert task.learned is not None
+    return task.learned, stored
+
+
+def _problems(path: Path) -> str:
+    """What the run's ``config.yaml``, beside the folder of the checkpoint, says of its data."""
+    config = path.parent.parent / "config.yaml"
+    try:
+        lines = config.read_text("utf-8").splitlines()
+        start = lines.index("data:")
+    except (OSError, ValueError) as err:
+        raise TaskError(
+            f"{config} does not say what the optimizer was trained on.\n  Say so with --tasks."
+        ) from err
+    end = next((at for at in range(start + 1, len(lines)) if lines[at][:1].strip()), len(lines))
+    return "\n".join(lines[start + 1 : end])
+
+
+def _call(recipe: dict[str, Any]) -> str:
+    """A class and its arguments, as in ``PES(pairs=32, …)``."""
+    given = ", ".join(
+        f"{name}={_call(value) if _is_recipe(value) else json.dumps(value)}"
+        for name, value in (recipe.get("init_args") or {}).items()
+    )
+    return f"{recipe['class_path'].rpartition('.')[2]}({given})"
+
+
+def _is_recipe(value: Any) -> bool:
+    return isinstance(value, dict) and "class_path" in value
