@@ -1,6 +1,7 @@
 """Encoders: weights in, features of every weight and every neuron out."""
 
 from wsl.encoders._base import Encoder, WeightFeatures
+from wsl.encoders._block_stat_net import BlockStatNet
 from wsl.encoders._deep_sets import DeepSets
 from wsl.encoders._dwsnet import DWSNet
 from wsl.encoders._fast_graph_metanetwork import FastGraphMetanetwork
@@ -30,6 +31,7 @@ __all__ = [
     "NFNNP",
     "NFT",
     "WEIGHT_KINDS",
+    "BlockStatNet",
     "DWSNet",
     "DeepSets",
     "Encoder",

@@ -26,7 +26,13 @@ from wsl.nn._nfn_layer import NFNLayer
 from wsl.nn._nft import WeightAttention
 from wsl.nn._nft_step import normalise_channels
 from wsl.nn._pooled_head import PooledHead
-from wsl.nn._positions import OPERATORS, neuron_features, operator_features
+from wsl.nn._positions import (
+    BLOCK_FEATURES,
+    OPERATORS,
+    block_features,
+    neuron_features,
+    operator_features,
+)
 from wsl.nn._principal_aggregation import EdgeUpdate, PrincipalAggregation
 from wsl.nn._probe_generator import GeneratedProbes
 from wsl.nn._probed_module import ProbedModule, batchable_operators
@@ -51,6 +57,7 @@ from wsl.nn._universal_terms import Signature
 from wsl.nn._weight_chain import WeightChain, weight_chain
 
 __all__ = [
+    "BLOCK_FEATURES",
     "MLP",
     "OPERATORS",
     "AttentionPooling",
@@ -103,6 +110,7 @@ __all__ = [
     "autocast_to",
     "autocast_type",
     "batchable_operators",
+    "block_features",
     "block_slots",
     "canonical_steps",
     "canonicalise",

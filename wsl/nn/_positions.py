@@ -1,11 +1,11 @@
-"""Constant features of what a specification says about neurons and kernel positions."""
+"""Constant features of what a specification says about neurons, blocks and kernel positions."""
 
 import math
 
 import torch
 from torch import Tensor
 
-from wsl.graph import ACTIVATIONS, GraphBlock, GraphLayout, activation_index
+from wsl.graph import ACTIVATIONS, ROLES, GraphBlock, GraphLayout, activation_index
 from wsl.nn._constants import cached_constants
 from wsl.nn._fourier import sinusoids
 from wsl.spec import NodeSet
@@ -22,6 +22,7 @@ _INDEX = 8
 OPERATORS = len(ACTIVATIONS) - _COMMON - 1
 POSITION_FEATURES = _DIMS * _PER_DIM + 2 * _OCCURRENCE
 NEURON_FEATURES = len(KINDS) + _COMMON + 1 + 2 * (2 * _DEPTH + 1) + 1 + 2 * _INDEX
+BLOCK_FEATURES = len(ROLES) + 2 * NEURON_FEATURES
 
 
 def position_features(block: GraphBlock, dtype: torch.dtype, device: torch.device) -> Tensor | None:
@@ -68,6 +69,24 @@ def neuron_features(layout: GraphLayout, dtype: torch.dtype, device: torch.devic
     """
     rows = [_node_features(layout, nodes) for nodes in layout.spec.topology.nodes]
     return torch.cat(rows).to(device, dtype) if rows else torch.zeros(0, NEURON_FEATURES).to(device, dtype)
+
+
+@cached_constants(256)
+def block_features(layout: GraphLayout, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Describe every block of the specification by its role, and by the nodes that it is first used at.
+
+    Returns:
+        ``(blocks, BLOCK_FEATURES)``, in the order of the specification's blocks. Of the nodes at the target and
+        the source it holds the mean features; zeros where there are none.
+    """
+    neurons = neuron_features(layout, torch.float64, torch.device("cpu"))
+    rows = torch.zeros(len(layout.blocks), BLOCK_FEATURES, dtype=torch.float64)
+    for row, block in zip(rows, layout.blocks, strict=True):
+        row[ROLES.index(block.role)] = 1
+        for i, end in enumerate(block.uses[0].ends[:2] if block.uses else ()):
+            start = len(ROLES) + i * NEURON_FEATURES
+            row[start : start + NEURON_FEATURES] = neurons[layout.slices[end.nodes]].mean(0)
+    return rows.to(device, dtype)
 
 
 @cached_constants(256)
