@@ -17,6 +17,7 @@ from wsl.learnopt.estimators import (
     TruncatedES,
 )
 from wsl.learnopt.optimizers import SGD
+from wsl.learnopt.tasks import TaskFamily
 from wsl.learnopt.truncation import Constant
 
 HORIZON, STEPS, RATE, LANES = 12, 3, 0.25, 10_000
@@ -248,3 +249,21 @@ def test_what_cannot_be_estimated_says_so():
     fixed = SGD(RATE).requires_grad_(False)
     with pytest.raises(ValueError, match="SGD has no parameter that requires a gradient"):
         PES(Constant(3)).start(fixed, NoisyQuadratic(), generator())
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: PES(Constant(4), 3, 6), lambda: TruncatedBackprop(Constant(4), 3, 12)]
+)
+def test_gradients_of_several_tasks_are_averaged_by_lanes(make):
+    family = TaskFamily([NoisyQuadratic(), NoisyQuadratic(noise=2.0)], weights=[1, 3])
+    optimizer, draws = SGD(RATE), generator(2)
+    state = make().start(optimizer, family, draws)
+    one, other = state.groups
+    assert len(one.first) + len(other.first) == 12 and len(one.first) < len(other.first)
+    whole, _, figures = make().estimate(optimizer, family, state, generator(5))
+    again, total, loss = generator(5), 0.0, 0.0
+    for group in state.groups:
+        grads, _, own = make().estimate(optimizer, family, EstimatorState([group]), again)
+        total += len(group.first) / 12 * float(grads["log_rate"])
+        loss += len(group.first) / 12 * own["loss"]
+    assert float(whole["log_rate"]) == pytest.approx(total) and figures["loss"] == pytest.approx(loss)
