@@ -76,8 +76,8 @@ def block_features(layout: GraphLayout, dtype: torch.dtype, device: torch.device
     """Describe every block of the specification by its role, and by the nodes that it is first used at.
 
     Returns:
-        ``(blocks, BLOCK_FEATURES)``, in the order of the specification's blocks. Of the nodes at the target and
-        the source it holds the mean features; zeros where there are none.
+        ``(blocks, BLOCK_FEATURES)``, in the order of the specification's blocks. Of the nodes at the target
+        and the source it holds the mean features; zeros where there are none.
     """
     neurons = neuron_features(layout, torch.float64, torch.device("cpu"))
     rows = torch.zeros(len(layout.blocks), BLOCK_FEATURES, dtype=torch.float64)
