@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -119,12 +120,14 @@ class PopulationSuite:
 class DrawnPopulationSuite(PopulationSuite):
     """For builders whose networks draw their hyperparameters.
 
-    A subclass names in addition some columns that are drawn, the recipe's class, and arguments of ten
-    networks of two checkpoints, some with a learning rate above 1 that makes them diverge.
+    A subclass names in addition some columns that are drawn, the recipe of ``build``, what it draws from the
+    seed 1 after the hyperparameters that all recipes have, and arguments of ten networks of two checkpoints,
+    some with a learning rate above 1 that makes them diverge.
     """
 
     drawn: ClassVar[tuple[str, ...]]
-    recipe: ClassVar[type[PopulationRecipe[Any]]]
+    recipe: ClassVar[PopulationRecipe[Any]]
+    drawn_last: ClassVar[dict[str, Any]]
     diverging: ClassVar[dict[str, Any]]
 
     def test_a_network_does_not_depend_on_how_many_there_are(self, zoo, tmp_path):
@@ -162,7 +165,28 @@ class DrawnPopulationSuite(PopulationSuite):
     )
     def test_unusable_recipes_are_refused(self, arguments):
         with pytest.raises(ZooError, match=f"recipe.{next(iter(arguments))}"):
-            self.recipe(**arguments)
+            type(self.recipe)(**arguments)
+
+    def test_draws_stay_the_same(self):
+        """A change of their order would make another zoo of the same seed."""
+        shared = {
+            "learning_rate": pytest.approx(0.010559497443981646),
+            "weight_decay": pytest.approx(0.0007102170416433423),
+            "dropout": 0.0,
+            "optimizer": "rmsprop",
+            "initialisation": "default",
+            "initial_scale": pytest.approx(1.1349896734588634),
+            "train_fraction": pytest.approx(0.5968097456748748),
+        }
+        assert asdict(self.recipe.draw(np.random.default_rng(1))) == shared | self.drawn_last
+
+    @pytest.mark.parametrize(
+        "changes", [{"dropout": Range(0.1, 0.9)}, {"optimizer": "sgd"}, {"batch_size": 2}]
+    )
+    def test_changing_one_entry_of_a_recipe_leaves_the_others_alone(self, changes):
+        recipes = (self.recipe, replace(self.recipe, **changes))
+        before, after = (asdict(recipe.draw(np.random.default_rng(1))) for recipe in recipes)
+        assert {name for name in before if before[name] != after[name]} == set(changes)
 
     @pytest.mark.parametrize(
         ("changes", "said"), [({"networks": 0}, "networks is 0"), ({"networks": 3}, "3 groups are too few")]

@@ -79,7 +79,8 @@ def test_stored_networks_have_the_stored_accuracy(zoo):
 
 
 class TestPopulation(DrawnPopulationSuite):
-    builder, build, recipe = build_classifier_zoo, staticmethod(build), TrainingRecipe
+    builder, build, recipe = build_classifier_zoo, staticmethod(build), RECIPE
+    drawn_last: ClassVar = {"label_noise": 0.0, "batch_size": 32, "epochs": 1}
     one_stack: ClassVar = {"networks": 1, "limit": 100}
     drawn = ("learning_rate", "optimizer", "train_images", "label_noise")
     diverging: ClassVar = {

@@ -46,7 +46,9 @@ def fit(path, repository, encoder, *options):
     return main(["fit", *options[:2], *chosen, *TRAINED, *small, *options[2:]])
 
 
-@pytest.mark.parametrize("encoder", ["graph_metanetwork", "fast_graph_metanetwork"])
+@pytest.mark.parametrize(
+    "encoder", [pytest.param("graph_metanetwork", marks=pytest.mark.slow), "fast_graph_metanetwork"]
+)
 def test_depth_is_learned(path, folder, repository, encoder):
     given = ["--data.label", "depth", "--trainer.max_epochs", "6", "--model.optimizer.lr", "0.02"]
     assert fit(path, repository, encoder, "--model", "INRClassification", *given) == 0

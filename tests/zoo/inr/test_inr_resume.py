@@ -5,11 +5,11 @@ import signal
 
 import pytest
 import torch
-from inr_zoos import build
+from inr_zoos import build as build_small
 
 from wsl.zoo import ShardedBuild
 from wsl.zoo.images import Coloured, DigitsImages
-from wsl.zoo.inr import MetaRecipe
+from wsl.zoo.inr import FitRecipe, MetaRecipe
 from wsl.zoo.shapes import OccupancyShapes, SdfShapes
 
 # Each kind of build, in several shards and stacks.
@@ -21,6 +21,11 @@ BUILDS = {
     "occupancy": {"source": OccupancyShapes(**SHAPES), "views": 2, "limit": None},
     "learned": {"initialisation": "meta", "meta": MetaRecipe(rounds=5, batch=4, steps=3)},
 }
+
+
+def build(out, **changes):
+    """Of few steps: networks differ from one another and from their initial weights all the same."""
+    return build_small(out, recipe=FitRecipe(steps=10), **changes)
 
 
 @pytest.fixture(scope="module", params=BUILDS, ids=str)

@@ -59,7 +59,8 @@ def transformers(tmp_path_factory):
 
 
 class TestPopulation(DrawnPopulationSuite):
-    builder, build, recipe = build_language_zoo, staticmethod(build), LanguageRecipe
+    builder, build, recipe = build_language_zoo, staticmethod(build), RECIPE
+    drawn_last: ClassVar = {"batch_size": 4, "steps": 8}
     one_stack: ClassVar = {"networks": 1}
     drawn = ("learning_rate", "optimizer", "train_characters", "cell")
     diverging: ClassVar = {

@@ -11,7 +11,14 @@ from wsl.zoo.classifiers._plan import ClassifierPlan, images_seen, stack_size
 from wsl.zoo.classifiers._recipe import TrainingRecipe
 from wsl.zoo.classifiers._training import ClassifierTraining, task_images
 from wsl.zoo.images import ImageSource
-from wsl.zoo.training import build_population, build_provenance, build_settings, draw_plans, stacks_of
+from wsl.zoo.training import (
+    build_population,
+    build_provenance,
+    build_settings,
+    check_positive,
+    draw_plans,
+    stacks_of,
+)
 
 _RECIPE = TrainingRecipe()
 
@@ -66,18 +73,8 @@ def build_classifier_zoo(
     Raises:
         ZooError: unusable images, arguments or ``out``; nothing is written then.
     """
-    settings = build_settings(
-        out,
-        splits=splits,
-        seed=seed,
-        dtype=dtype,
-        executor=executor,
-        address=address,
-        workers=workers,
-        progress=progress,
-        networks=networks,
-        evaluated=evaluated,
-    )
+    check_positive(networks=networks, evaluated=evaluated)
+    settings = build_settings(out, splits, seed, dtype, executor, address, workers, progress)
     # Not the default itself: on the command line, another class would take over its arguments.
     architecture = SmallCnns() if architecture is None else architecture
     images = task_images(source, test_source, limit, seed)

@@ -25,6 +25,7 @@ from wsl.zoo.training import (
     build_population,
     build_provenance,
     build_settings,
+    check_positive,
     draw_plans,
     stacks_of,
 )
@@ -83,20 +84,8 @@ def build_language_zoo(
     Raises:
         ZooError: an unusable text, arguments or ``out``; nothing is written then.
     """
-    settings = build_settings(
-        out,
-        splits=splits,
-        seed=seed,
-        dtype=dtype,
-        executor=executor,
-        address=address,
-        workers=workers,
-        progress=progress,
-        networks=networks,
-        length=length,
-        evaluated=evaluated,
-        limit=limit,
-    )
+    check_positive(networks=networks, length=length, evaluated=evaluated, limit=limit)
+    settings = build_settings(out, splits, seed, dtype, executor, address, workers, progress)
     if not 0 < test_fraction < 1:
         raise ZooError(f"test_fraction is {test_fraction}, expected a number within (0, 1).")
     # Not the default itself: on the command line, another class would take over its arguments.

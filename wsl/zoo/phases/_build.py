@@ -17,7 +17,7 @@ from wsl.zoo.classifiers._training import ClassifierTraining, TaskImages, task_i
 from wsl.zoo.images import ImageSource
 from wsl.zoo.phases._grid import DATA, MEASURED, SeedPlan, grid_cells, shared_hyperparameters
 from wsl.zoo.phases._measures import CellMeasures, LandscapeMeasures
-from wsl.zoo.training import TrainedStack, build_population, build_provenance, build_settings
+from wsl.zoo.training import TrainedStack, build_population, build_provenance, build_settings, check_positive
 
 _RECIPE = TrainingRecipe(learning_rate=0.05, optimizer="sgd", epochs=30)
 _MEASURES = LandscapeMeasures()
@@ -85,17 +85,8 @@ def build_phase_zoo(
     Source: Schürholt et al. 2025 (arXiv:2504.18072); measures as in Yang et al. 2021 (arXiv:2107.11228).
     Deviates: CKA on test images, without mixing them up; curves in loss, not in error.
     """
-    settings = build_settings(
-        out,
-        splits=splits,
-        seed=seed,
-        dtype=dtype,
-        executor=executor,
-        address=address,
-        workers=workers,
-        progress=progress,
-        evaluated=evaluated,
-    )
+    check_positive(evaluated=evaluated)
+    settings = build_settings(out, splits, seed, dtype, executor, address, workers, progress)
     # Not the default itself: on the command line, another class would take over its arguments.
     architecture = Mlps(activation="relu") if architecture is None else architecture
     images = task_images(source, test_source, limit, seed)

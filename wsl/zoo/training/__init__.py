@@ -16,7 +16,7 @@ from wsl.zoo.training._sampling import (
     draw_choice,
     draw_number,
 )
-from wsl.zoo.training._settings import build_provenance, build_settings
+from wsl.zoo.training._settings import build_provenance, build_settings, check_positive
 from wsl.zoo.training._stacks import Description, StackTraining, TrainedStack, finite_rows
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "build_settings",
     "check_choice",
     "check_number",
+    "check_positive",
     "draw_choice",
     "draw_number",
     "draw_plans",

@@ -14,7 +14,7 @@ from wsl.zoo.training._recipe import PopulationRecipe
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """How a zoo is built, whatever is in it; the fields are those of :func:`build_settings`."""
+    """How a zoo is built, whatever is in it; the fields are arguments of :func:`build_settings`."""
 
     out: str | os.PathLike[str]
     splits: Mapping[str, float] | None
@@ -26,7 +26,6 @@ class BuildSettings:
 
 def build_settings(
     out: str | os.PathLike[str],
-    *,
     splits: Mapping[str, float] | None,
     seed: int,
     dtype: str,
@@ -34,23 +33,25 @@ def build_settings(
     address: str | None,
     workers: int | None,
     progress: bool,
-    **counts: int | None,
 ) -> BuildSettings:
-    """Check what a builder is given before it loads anything.
+    """Check the arguments that builders have in common, in their order, before anything is loaded.
 
     Args:
         splits: share of the networks for each split; by default 70 % train, 10 % val and 20 % test.
-        counts: further arguments by their names: positive numbers, or None.
 
     Raises:
-        ZooError: a negative seed, a count below one, or no such executor.
+        ZooError: a negative seed, or no such executor.
     """
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise ZooError(f"{name} is {count}, expected at least 1.")
     if seed < 0:
         raise ZooError(f"seed is {seed}, expected at least 0.")
     return BuildSettings(out, splits, seed, dtype, executor_of(executor, address, workers), progress)
+
+
+def check_positive(**counts: int | None) -> None:
+    """Raise ZooError for an argument below 1; None stands for all that there are."""
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise ZooError(f"{name} is {count}, expected at least 1.")
 
 
 def build_provenance(
