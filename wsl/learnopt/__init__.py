@@ -11,6 +11,8 @@ from wsl.learnopt._features import MomentumFeatures, OptimizerFeatures
 from wsl.learnopt._file import load, pretrained, read_optimizer, save
 from wsl.learnopt._lanes import Advanced, Lanes, Stepped, advance, bounded, restart, start, step_lanes
 from wsl.learnopt._learned import LearnedOptimizer, NormalisedOptimizer
+from wsl.learnopt._nowcast import GraphNowcaster, Nowcaster, nowcast_loss
+from wsl.learnopt._nowcasting import Nowcasting
 from wsl.learnopt._recipes import (
     Celo2Optimizer,
     DeepSetsOptimizer,
@@ -21,6 +23,7 @@ from wsl.learnopt._recipes import (
 )
 from wsl.learnopt._stored import OptimizerFile
 from wsl.learnopt._torch_optimizer import TorchOptimizer
+from wsl.learnopt._trajectories import record_trajectories, zoo_trajectories
 from wsl.learnopt._types import State, Tensors
 from wsl.learnopt.estimators import (
     PES,
@@ -81,6 +84,7 @@ __all__ = [
     "EstimatorState",
     "FullBackprop",
     "FullES",
+    "GraphNowcaster",
     "GraphOptimizer",
     "InrFitting",
     "LaneGroup",
@@ -94,6 +98,8 @@ __all__ = [
     "Muon",
     "NFNOptimizer",
     "NormalisedOptimizer",
+    "Nowcaster",
+    "Nowcasting",
     "Objective",
     "Optimizer",
     "OptimizerFeatures",
@@ -123,10 +129,13 @@ __all__ = [
     "evaluate",
     "linear",
     "load",
+    "nowcast_loss",
     "pretrained",
     "read_optimizer",
+    "record_trajectories",
     "restart",
     "save",
     "start",
     "step_lanes",
+    "zoo_trajectories",
 ]

@@ -99,6 +99,8 @@ class LearnedOptimizer(Optimizer):
         twin = copy.copy(self)
         twin._modules = self._modules.copy()
         twin.entries, twin.network = Entries(spec), self.network.on(spec)
+        args, kwargs = self.given
+        twin.given = ((spec, *args[1:]), kwargs) if args else ((), {**kwargs, "spec": spec})
         return twin
 
     def _network(self, thetas: Tensors, entries: Tensor, shared: Tensor) -> Tensor:
