@@ -12,10 +12,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from wsl.learnopt import Adam, MlpImages, Optimizer, Task, advance, start
+from wsl.learnopt import Adam, DeepSetsOptimizer, MlpImages, Optimizer, Task, UNFOptimizer, advance, start
 
 LANES, ROUNDS = 64, 7
-OPTIMIZERS: dict[str, Callable[[Task], Optimizer]] = {"Adam": lambda task: Adam(1e-3)}
+OPTIMIZERS: dict[str, Callable[[Task], Optimizer]] = {
+    "Adam": lambda task: Adam(1e-3),
+    "DeepSets": lambda task: DeepSetsOptimizer(task.spec),
+    "UNF": lambda task: UNFOptimizer(task.spec),
+}
 
 
 def run(task: Task, optimizer: Optimizer, lanes: int, steps: int) -> Callable[[], int]:
@@ -52,7 +56,7 @@ def measure(name: str, hidden: tuple[int, ...] = (32,), batch_size: int = 128) -
     torch.set_num_threads(1)
     task = MlpImages(hidden=hidden, batch_size=batch_size)
     optimizer = OPTIMIZERS[name](task)
-    sides = {f"{LANES} lanes": run(task, optimizer, LANES, 3), "one lane": run(task, optimizer, 1, 20)}
+    sides = {f"{LANES} lanes": run(task, optimizer, LANES, 10), "one lane": run(task, optimizer, 1, 20)}
     if name == "Adam":
         sides["plain loop"] = plain(task, 20)
     rates: dict[str, list[float]] = {side: [] for side in sides}

@@ -87,13 +87,13 @@ def step_lanes(task: Task, optimizer: Optimizer, lanes: Lanes) -> Stepped:
     """
     params = _guarded(lanes.params)
     losses, grads = task.values_and_grads(params, task.batch(lanes.seeds, lanes.step))
-    finite = losses.isfinite() & _finite(grads)
+    finite = _finite(losses, grads)
     seen = losses
     if not finite.all():
         grads = {name: _keep(finite, value) for name, value in grads.items()}
         seen = torch.where(finite, losses, task.ceiling)
     params, state = optimizer.update(grads, lanes.state, params, lanes.step, seen)
-    finite = finite & _finite(params)
+    finite = finite & _finite(losses, params)
     return Stepped(replace(lanes, params=params, state=state, step=lanes.step + 1), losses, finite)
 
 
@@ -155,11 +155,13 @@ def bounded(losses: Tensor, ceiling: float) -> Tensor:
     return torch.where(losses < ceiling, losses, ceiling)
 
 
-def _finite(tensors: Tensors) -> Tensor:
+def _finite(losses: Tensor, tensors: Tensors) -> Tensor:
     """``(L,)``: whether all values of a lane are finite; sums that overflow count as not finite."""
     with torch.no_grad():
-        sums = [tensor.flatten(1).sum(1) for tensor in tensors.values()]
-        return torch.stack(sums).sum(0).isfinite()
+        total = losses
+        for tensor in tensors.values():
+            total = total + tensor.flatten(1).sum(1)
+        return total - total == 0
 
 
 def _keep(finite: Tensor, value: Tensor) -> Tensor:

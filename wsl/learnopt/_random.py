@@ -25,21 +25,29 @@ def key_of(seeds: Tensor, *words: Tensor | int) -> Tensor:
 
     Args:
         seeds: int64 of any shape.
-        words: integers or int64 tensors that broadcast against ``seeds``.
+        words: integers or int64 tensors that broadcast against ``seeds``. The order among integers counts,
+            and that among tensors, but not how they alternate: integers are mixed before anything else, which
+            costs nothing on the device.
 
     Returns:
         int64, uniform over all values, of the shape of all arguments together.
     """
-    key = _mix(seeds * _GAMMA + _FIRST)
+    salt = _FIRST
     for word in words:
-        key = _mix(key + _strides(word) + _SECOND)
+        if not isinstance(word, Tensor):
+            salt = _mixed(salt + word * _GAMMA + _SECOND)
+    key = _mix(seeds * _GAMMA + salt)
+    for word in words:
+        if isinstance(word, Tensor):
+            key = _mix(key + (word * _GAMMA + _SECOND))
     return key
 
 
 def hashes(key: Tensor, count: int, start: Tensor | int = 0) -> Tensor:
     """``(*key.shape, count)`` int64: the numbers ``start`` to ``start + count - 1`` of each key's stream."""
     places = torch.arange(1, count + 1, device=key.device) * _GAMMA
-    return _mix((key + _strides(start))[..., None] + places)
+    begin = start * _GAMMA
+    return _mix((key + (begin if isinstance(begin, Tensor) else _wrapped(begin)))[..., None] + places)
 
 
 def uniforms(key: Tensor, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -83,10 +91,17 @@ def permutations(key: Tensor, count: int) -> Tensor:
     return hashes(key, count).argsort(dim=-1, stable=True)
 
 
-def _strides(count: Tensor | int) -> Tensor | int:
-    """So many times gamma, where Python's integers have to wrap around as torch's do."""
-    product = count * _GAMMA
-    return (product + (1 << 63)) % (1 << 64) - (1 << 63) if isinstance(product, int) else product
+def _wrapped(x: int) -> int:
+    """An integer as torch's int64 would hold it."""
+    return (x + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _mixed(x: int) -> int:
+    """:func:`_mix` of an integer."""
+    x %= 1 << 64
+    x = (x ^ (x >> 30)) * _FIRST % (1 << 64)
+    x = (x ^ (x >> 27)) * _SECOND % (1 << 64)
+    return _wrapped(x ^ (x >> 31))
 
 
 def _mix(x: Tensor) -> Tensor:

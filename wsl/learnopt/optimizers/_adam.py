@@ -66,9 +66,9 @@ class Adam(BroadcastOptimizer):
         # Both means begin at 0, which is corrected for: the mean's in the rate, the square's under its root.
         scale = lane_column(_weight_of_all(self.logit_square_decay, step).rsqrt(), old)
         tiny = torch.finfo(old.dtype).tiny
-        divisor = (square + tiny).sqrt() * scale + lane_column(self.log_epsilon.exp(), old)
-        rate = rate / _weight_of_all(self.logit_decay, step)
-        new = old - lane_column(rate, old) * mean / divisor
+        divisor = torch.addcmul(lane_column(self.log_epsilon.exp(), old), (square + tiny).sqrt_(), scale)
+        rate = lane_column(rate / _weight_of_all(self.logit_decay, step), old)
+        new = torch.addcdiv(old, mean * rate, divisor, value=-1)
         return split_lanes(new, params), {"mean": mean, "square": square}
 
 

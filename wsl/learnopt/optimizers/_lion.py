@@ -49,4 +49,5 @@ class Lion(BroadcastOptimizer):
         if self.log_weight_decay is not None:
             old = old * lane_column(1 - rate * self.log_weight_decay.exp(), old)
         momentum = torch.lerp(momentum, grad, lane_column((-self.logit_decay).sigmoid(), old))
-        return split_lanes(old - lane_column(rate, old) * move, params), {"momentum": momentum}
+        new = torch.addcmul(old, move, lane_column(rate, old), value=-1)
+        return split_lanes(new, params), {"momentum": momentum}

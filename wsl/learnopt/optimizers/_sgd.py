@@ -56,4 +56,4 @@ class SGD(BroadcastOptimizer):
             move = move + decay * total if self.nesterov else total
             new_state = {"momentum": total}
         rate = scheduled(self.log_rate.exp(), self.schedule, step)
-        return split_lanes(old - lane_column(rate, old) * move, params), new_state
+        return split_lanes(torch.addcmul(old, move, lane_column(rate, old), value=-1), params), new_state

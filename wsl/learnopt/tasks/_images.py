@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from wsl.learnopt._types import Tensors
 from wsl.learnopt.tasks._image_data import labelled_images
-from wsl.learnopt.tasks._module_task import ModuleTask
+from wsl.learnopt.tasks._module_task import ModuleTask, stacked_layers
 from wsl.models import MLP, SmallCNN
 from wsl.zoo.images import DigitsImages, ImageSource
 
@@ -75,12 +74,8 @@ class MlpImages(ImageTask):
     def values(self, params: Tensors, batch: tuple[Tensor, Tensor]) -> Tensor:
         assert isinstance(self.module, MLP)
         images, labels = batch
-        x = images.flatten(2)
-        for number, activation in enumerate([*self.module.activations, None]):
-            weight, bias = params[f"layers.{number}.weight"], params[f"layers.{number}.bias"]
-            x = torch.baddbmm(bias[:, None], x, weight.mT)
-            x = x if activation is None else activation(x)
-        return stacked_cross_entropy(x, labels)
+        logits = stacked_layers(params, self.module.activations, images.flatten(2))
+        return F.cross_entropy(logits, labels, reduction="none").mean(1)
 
 
 class CnnImages(ImageTask):
@@ -110,9 +105,3 @@ class CnnImages(ImageTask):
             return partial(SmallCNN, colours, tuple(channels), classes, activation)
 
         super().__init__(build, train, test, size, batch_size, limit)
-
-
-def stacked_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """``(L,)``: mean over all but the first dimension of ``labels (L, ...)``, ``logits (L, ..., K)``."""
-    losses = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
-    return losses.view(len(labels), -1).mean(1)

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from wsl.learnopt._random import integers, key_of
 from wsl.learnopt._types import Tensors
-from wsl.learnopt.tasks._module_task import BATCH, ModuleTask, check_split, take
+from wsl.learnopt.tasks._module_task import BATCH, ModuleTask, check_split, stacked_layers, take
 from wsl.models import Siren, coordinate_grid
 from wsl.zoo.images import DigitsImages, ImageSource
 
@@ -61,9 +60,6 @@ class InrFitting(ModuleTask):
 
     def values(self, params: Tensors, batch: tuple[Tensor, Tensor]) -> Tensor:
         assert isinstance(self.module, Siren)
-        x, wanted = batch
-        for number, sine in enumerate([*self.module.sines, None]):
-            weight, bias = params[f"layers.{number}.weight"], params[f"layers.{number}.bias"]
-            x = torch.baddbmm(bias[:, None], x, weight.mT)
-            x = x if sine is None else sine(x)
-        return (x - wanted).square().mean((1, 2))
+        points, wanted = batch
+        signals = stacked_layers(params, self.module.sines, points)
+        return (signals - wanted.mT).square().mean((1, 2))
