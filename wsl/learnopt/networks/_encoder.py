@@ -21,8 +21,10 @@ class EncoderNetwork(UpdateNetwork):
     with the weight's own features through another MLP. Needs no statistics: numbers are of order one.
 
     Every encoder works with parameters of each lane's own, by :meth:`Optimizer.update_each`, lane by lane. By
-    ``torch.func.vmap``: DeepSets, FastGraphMetanetwork, NeuralGraphTransformer and UniversalNeuralFunctional;
-    torch names what stops it in the others, which have hand-derived gradients or fused attention.
+    ``torch.func.vmap`` those do that consist of torch's operators: DeepSets, FastGraphMetanetwork, FlatMLP,
+    NeuralGraphTransformer, ProbeGen, StatNet and UniversalNeuralFunctional; in the others torch names the
+    hand-derived gradient or the fused attention that stops it. FlatMLP is not equivariant, so neither is an
+    optimizer with it.
 
     Args:
         encoder: equivariant; its specification is that of the weights.
