@@ -19,11 +19,11 @@ from wsl.zoo.training import PopulationRecipe, Range
 
 
 class PopulationSuite:
-    """Subclassed in a module that has ``build(out, **changes)`` and a fixture ``zoo``, what that builds.
+    """Subclassed in a module with a fixture ``zoo``, what ``build(out)`` makes.
 
-    A subclass names the builder, the function ``build``, one small stack as changes of its arguments, how
-    many stacks an interrupted build has stored and how often one is killed at least, and the column whose
-    values keep rows in one split.
+    A subclass names the builder, its small ``build(out, **changes)``, one small stack as changes of the
+    arguments, how many stacks an interrupted build has stored and how often one is killed at least, and the
+    column whose values keep rows in one split.
     """
 
     builder: ClassVar[Callable[..., Any]]
@@ -62,7 +62,7 @@ class PopulationSuite:
     def test_killed_builds_come_to_the_same_file(self, zoo, tmp_path, repository):
         """Kill -9 another process, each time after one more stack of networks has been stored."""
         out, kills, moments = tmp_path / "z.h5", 0, np.random.default_rng(0)
-        module = Path(sys.modules[type(self).__module__].__file__)
+        module = Path(sys.modules[self.build.__module__].__file__)
         script = f"from {module.stem} import build; build({str(out)!r}, workers=2)"
         paths = os.pathsep.join(map(str, (repository, repository / "tests", module.parent)))
         while not out.exists():

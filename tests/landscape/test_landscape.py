@@ -1,4 +1,4 @@
-"""Curvature against exact Hessians, curves on losses with known answers, likeness, phases."""
+"""Curvature against exact Hessians, curves on losses with known answers, similarity, phases."""
 
 import numpy as np
 import pytest

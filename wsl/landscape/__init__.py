@@ -1,4 +1,4 @@
-"""The loss around trained networks: curvature, curves between networks, likeness, and phases from them."""
+"""The loss around trained networks: curvature, curves between networks, CKA, and phases from them."""
 
 from wsl.landscape._cka import linear_cka, output_features
 from wsl.landscape._curves import BezierCurves, connect, mode_connectivity

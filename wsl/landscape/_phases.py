@@ -50,12 +50,12 @@ def phase_labels(
     and the loss around networks that are far from a minimum can be flat. The thresholds are of this package:
     what is sharp or a barrier depends on the task and the loss.
     """
-    loss, top, connectivity, likeness = measures = [
+    loss, top, connectivity, similarity = measures = [
         np.asarray(values, dtype=np.float64) for values in (train_loss, hessian_top, mode_connectivity, cka)
     ]
     known = ~np.isnan(np.stack(measures)).any(0)
     sharp = (top > thresholds.sharp) | (loss > thresholds.fitted)
-    poor, similar = connectivity < -thresholds.barrier, likeness >= thresholds.similar
+    poor, similar = connectivity < -thresholds.barrier, similarity >= thresholds.similar
     labels: np.ndarray = np.select(
         [~known, sharp & poor, sharp, poor, ~similar], ["undefined", *PHASES[:4]], PHASES[4]
     )

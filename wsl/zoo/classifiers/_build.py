@@ -7,9 +7,10 @@ from functools import partial
 from wsl.zoo._executors import ExecutorName
 from wsl.zoo._store import Zoo
 from wsl.zoo.classifiers._architecture import ClassifierArchitecture, SmallCnns
+from wsl.zoo.classifiers._data import task_images
 from wsl.zoo.classifiers._plan import ClassifierPlan, images_seen, stack_size
+from wsl.zoo.classifiers._population import ClassifierTraining
 from wsl.zoo.classifiers._recipe import TrainingRecipe
-from wsl.zoo.classifiers._training import ClassifierTraining, task_images
 from wsl.zoo.images import ImageSource
 from wsl.zoo.training import (
     build_population,

@@ -11,7 +11,7 @@ from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
 from wsl.zoo.classifiers._initial import initial_row
 from wsl.zoo.classifiers._plan import ClassifierPlan
 from wsl.zoo.classifiers._stack import ClassifierStack
-from wsl.zoo.training import EXAMPLES, Figures, dropout_of, mean_figures, optimizer_of, train_rows
+from wsl.zoo.training import EXAMPLES, Metrics, dropout_of, mean_metrics, optimizer_of, train_rows
 
 # Images of one evaluation step, over all networks of the stack. Part of the result's rounding: a constant.
 _EVALUATED = 1024
@@ -85,7 +85,7 @@ def train_networks(
 
 def evaluate(
     stack: ClassifierStack, rows: Tensor, pixels: Tensor, taken: np.ndarray, labels: np.ndarray
-) -> Figures:
+) -> Metrics:
     """Loss and accuracy of M networks on the same images; those with outputs that are not finite are wrong.
 
     Args:
@@ -102,4 +102,4 @@ def evaluate(
             outputs = stack.logits(tensors, stack.batch(pixels, some))
             yield outputs, wanted[start : start + size].expand(M, -1)
 
-    return mean_figures(M, batches())
+    return mean_metrics(M, batches())

@@ -9,7 +9,7 @@ from torch import Tensor
 from wsl.zoo.language._initial import initial_row
 from wsl.zoo.language._plan import LanguagePlan
 from wsl.zoo.language._stack import LanguageStack
-from wsl.zoo.training import EXAMPLES, Figures, dropout_of, mean_figures, optimizer_of, train_rows
+from wsl.zoo.training import EXAMPLES, Metrics, dropout_of, mean_metrics, optimizer_of, train_rows
 
 # Characters of one evaluation step, over all networks. Part of the result's rounding: a constant.
 _EVALUATED = 8192
@@ -83,8 +83,8 @@ def train_networks(
     return train_rows(rows, [plan.stored for plan in plans], optimizer_of(plans, rows), gradient)
 
 
-def evaluate(stack: LanguageStack, rows: Tensor, sequences: Tensor) -> Figures:
-    """Figures of M networks ``(M, P)`` on the same sequences ``(n, L + 1)``.
+def evaluate(stack: LanguageStack, rows: Tensor, sequences: Tensor) -> Metrics:
+    """Metrics of M networks ``(M, P)`` on the same sequences ``(n, L + 1)``.
 
     Characters for which a network's outputs are not finite count as wrong.
     """
@@ -97,4 +97,4 @@ def evaluate(stack: LanguageStack, rows: Tensor, sequences: Tensor) -> Figures:
             outputs = stack.logits(parameters, stack.arrange(each[..., :-1]))
             yield outputs, stack.arrange(each[..., 1:]).flatten(1)
 
-    return mean_figures(M, batches())
+    return mean_metrics(M, batches())

@@ -12,8 +12,8 @@ from wsl.zoo._executors import ExecutorName
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._store import Zoo
 from wsl.zoo.classifiers import ClassifierArchitecture, Hyperparameters, Mlps, TrainingRecipe
-from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
-from wsl.zoo.classifiers._training import ClassifierTraining, TaskImages, task_images
+from wsl.zoo.classifiers._data import LabelledImages, NetworkImages, TaskImages, task_images
+from wsl.zoo.classifiers._population import ClassifierTraining
 from wsl.zoo.images import ImageSource
 from wsl.zoo.phases._grid import DATA, MEASURED, SeedPlan, grid_cells, shared_hyperparameters
 from wsl.zoo.phases._measures import CellMeasures, LandscapeMeasures
@@ -66,7 +66,7 @@ def build_phase_zoo(
             the noise in their labels are drawn once, for all networks.
         measures: how the loss is measured, and where the phases part.
         evaluated: images at most for each loss and accuracy; by default all.
-        splits: share of the cells for each split, as all networks of a cell share its likeness, connectivity
+        splits: share of the cells for each split, as all networks of a cell share its CKA, connectivity
             and phase. By default 70 % train, 10 % val and 20 % test, for which a grid needs 6 cells.
         limit: use this many images of each source at most: the first, or of images sorted by class each
             class's share.

@@ -78,7 +78,7 @@ def grid_cells(
         if not values or min(values) < 1 or len(set(values)) < len(values):
             raise ZooError(f"{name} are {list(values)}, expected different positive integers.")
     if seeds < 2:
-        raise ZooError(f"seeds is {seeds}, expected at least 2: likeness and curves are between networks.")
+        raise ZooError(f"seeds is {seeds}, expected at least 2: CKA and curves are between networks.")
     shared = replace(shared_hyperparameters(recipe, seed), train_fraction=1.0, label_noise=0.0)
     stored = recipe.stored(shared.epochs)
     cells = []

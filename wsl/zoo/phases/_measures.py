@@ -21,11 +21,10 @@ from wsl.landscape import (
 )
 from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
-from wsl.zoo.classifiers._data import LabelledImages, NetworkImages
+from wsl.zoo.classifiers._data import LabelledImages, NetworkImages, drawn_rows
 from wsl.zoo.classifiers._module_stack import ModuleStack
 from wsl.zoo.classifiers._stack import ClassifierStack
 from wsl.zoo.classifiers._train import evaluate
-from wsl.zoo.classifiers._training import drawn_rows
 from wsl.zoo.training import StackedDropout
 
 
@@ -34,7 +33,7 @@ class LandscapeMeasures:
     """How the loss around networks is measured.
 
     Args:
-        images: training images at most for curvature and along curves, and test images for likeness.
+        images: training images at most for curvature and along curves, and test images for CKA.
         trace_samples: vectors of Hutchinson's estimator.
         power_iterations: products at most for the top eigenvalue.
         curve_epochs: passes over the training images for each curve.
@@ -95,7 +94,7 @@ class CellMeasures:
         words = np.random.SeedSequence(list(seed)).generate_state(2, np.uint64)
         generator = torch.Generator().manual_seed(int(words[0] >> 1))
         trace, top = self._curvature(rows, generator)
-        cka = self._likeness(rows)
+        cka = self._similarity(rows)
         connectivity = self._connectivity(rows, generator, np.random.default_rng(int(words[1])))
         phase = phase_labels(train_loss.mean(), top.mean(), connectivity, cka, self.measures.thresholds)
         group = {"cka": cka, "mode_connectivity": connectivity, "phase": phase.item()}
@@ -120,7 +119,7 @@ class CellMeasures:
         top = hessian_top(loss, rows, iterations=self.measures.power_iterations, generator=generator)
         return trace.double().numpy(), top.double().numpy()
 
-    def _likeness(self, rows: Tensor) -> float:
+    def _similarity(self, rows: Tensor) -> float:
         """Mean over all pairs of the CKA of what their last layers see of test images."""
         module, features = self.forward.build(), []
         pixels = self.test.pixels[drawn_rows(len(self.test), self.measures.images)].permute(0, 3, 1, 2)

@@ -1,8 +1,8 @@
 """What builders of trained populations share: plans, recipes, stacked training, and the build itself."""
 
 from wsl.zoo.training._dropout import StackedDropout
-from wsl.zoo.training._figures import Figures, mean_figures
 from wsl.zoo.training._loop import dropout_of, optimizer_of, train_rows
+from wsl.zoo.training._metrics import Metrics, mean_metrics
 from wsl.zoo.training._optimizers import OPTIMIZERS, StackedOptimizer
 from wsl.zoo.training._plan import DRAWN, EXAMPLES, NetworkPlan, draw_plans, stacks_of
 from wsl.zoo.training._population import Population, build_population
@@ -24,7 +24,7 @@ __all__ = [
     "EXAMPLES",
     "OPTIMIZERS",
     "Description",
-    "Figures",
+    "Metrics",
     "NetworkPlan",
     "Number",
     "Population",
@@ -47,7 +47,7 @@ __all__ = [
     "draw_plans",
     "dropout_of",
     "finite_rows",
-    "mean_figures",
+    "mean_metrics",
     "optimizer_of",
     "stacks_of",
     "train_rows",

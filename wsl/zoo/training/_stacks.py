@@ -11,7 +11,7 @@ from torch import Tensor
 
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo._layout import STORED_DTYPES
-from wsl.zoo.training._figures import Figures
+from wsl.zoo.training._metrics import Metrics
 from wsl.zoo.training._plan import P
 
 
@@ -45,10 +45,10 @@ class TrainedStack(NamedTuple):
 
 
 class Description(NamedTuple):
-    """Of the checkpoints of one network: figures, and more metadata, one value for all or a list."""
+    """Of the checkpoints of one network: metrics, and more metadata, one value for all or a list."""
 
-    on_train: Figures
-    on_test: Figures
+    on_train: Metrics
+    on_test: Metrics
     columns: Mapping[str, Any]
 
 

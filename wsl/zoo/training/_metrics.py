@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-class Figures(NamedTuple):
+class Metrics(NamedTuple):
     """Mean cross-entropy in nats, and share of right predictions, of M networks: both ``(M,)`` float64."""
 
     loss: np.ndarray
     accuracy: np.ndarray
 
 
-def mean_figures(networks: int, batches: Iterable[tuple[Tensor, Tensor]]) -> Figures:
-    """Figures of M networks on the same examples, whose predictions come in batches.
+def mean_metrics(networks: int, batches: Iterable[tuple[Tensor, Tensor]]) -> Metrics:
+    """Metrics of M networks on the same examples, whose predictions come in batches.
 
     A prediction from outputs that are not finite is wrong.
 
@@ -34,4 +34,4 @@ def mean_figures(networks: int, batches: Iterable[tuple[Tensor, Tensor]]) -> Fig
             loss += losses.view_as(wanted).double().sum(1)
             right += ((outputs.argmax(-1) == wanted) & outputs.isfinite().all(-1)).sum(1)
             count += wanted.shape[1]
-    return Figures((loss / count).numpy(), (right.double() / count).numpy())
+    return Metrics((loss / count).numpy(), (right.double() / count).numpy())
