@@ -128,11 +128,24 @@ def test_several_zoos(inside, tmp_path, zoo_path, capsys):
     assert own[header.index("image")] == str(Zoo.open(other).metadata["image"][5])
 
 
+def test_a_limit_takes_batches_that_lie_evenly_spread(inside, capsys):
+    assert main(["embed", "--name", "a", "--limit", "20"]) == 0
+    with open("runs/a/embeddings/rows.csv", newline="") as file:
+        few = [(int(line["row"]), line["split"]) for line in csv.DictReader(file)]
+    assert main(["embed", "--name", "a"]) == 0, "the limit is a part of what the stored ones were made from"
+    with open("runs/a/embeddings/rows.csv", newline="") as file:
+        every = [(int(line["row"]), line["split"]) for line in csv.DictReader(file)]
+    for split, batches in (("train", [0, 4]), ("val", [0]), ("test", [0])):
+        rows, chosen = ([row for row, own in table if own == split] for table in (every, few))
+        assert chosen == [row for i in batches for row in rows[16 * i : 16 * (i + 1)]]
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
         (["probe", "--name", "b"], "there is no run 'b' in runs"),
-        (["probe", "--name", "a", "--label", "colour"], "no metadata column 'colour'"),
+        (["probe", "--name", "a", "--label", "colour"], "Name one of them with --label"),
+        (["probe", "--name", "a", "--limit", "0"], "limit is 0; expected at least 1"),
         (["probe", "--name", "a", "--label", "score", "--kind", "classes"], "Predict it with --kind numbers"),
         (
             ["neighbours", "--name", "a", "--row", "777"],

@@ -21,12 +21,13 @@ import torch
 from torch import nn
 
 class Own(nn.Module):
-    def __init__(self, width=6):
+    def __init__(self, width=6, w0=30):
         super().__init__()
+        self.w0 = w0
         self.first, self.second, self.last = nn.Linear(2, width), nn.Linear(width, 5), nn.Linear(5, 1)
 
     def forward(self, x):
-        return self.last(torch.sin(30 * self.second(torch.sin(30 * self.first(x)))))
+        return self.last(torch.sin(self.w0 * self.second(torch.sin(self.w0 * self.first(x)))))
 """
 
 
@@ -77,7 +78,7 @@ def test_it_predicts_for_a_file_of_weights(checkpoint, zoo_path, folder, own, ca
     capsys.readouterr()
     given = ["--ckpt", checkpoint, "--weights", f"mine.{suffix}", "--module", own, "--input", "4,2"]
     code, out, _ = predict(capsys, *given)
-    assert code == 0 and out == f"predictions  {expected(checkpoint, zoo_path):.4f}\n"
+    assert code == 0 and out == f"predictions of score  {expected(checkpoint, zoo_path):.4f}\n"
 
 
 def test_a_task_for_any_architecture_takes_another_one(zoo_path, folder, own, capsys):
@@ -89,13 +90,17 @@ def test_a_task_for_any_architecture_takes_another_one(zoo_path, folder, own, ca
     arguments = '{"in_features": 2, "hidden": [9], "out_features": 1}'
     given = ["--ckpt", checkpoint, "--weights", "mine.pt", "--input", "4,2"]
     code, out, _ = predict(capsys, *given, "--module", "wsl.models:Siren", "--arguments", arguments)
-    assert code == 0 and 0 < float(out.split()[1]) < 1
+    assert code == 0 and out.startswith("predictions of score  ") and 0 < float(out.split()[-1]) < 1
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"--arguments": '{"width": 7}'}, "another architecture than those that the model was trained on"),
+        (
+            {"--arguments": '{"w0": 20}'},
+            r"something else of its weights than wsl.models:Siren with \{.*'hidden': \[6, 5\](.|\n)*\(w0\)",
+        ),
         ({"--ckpt": "nowhere.ckpt"}, "there is no checkpoint nowhere.ckpt"),
         ({"--ckpt": "mine.pt"}, "mine.pt is no checkpoint"),
         ({"--weights": "nowhere.pt"}, "nowhere.pt"),
@@ -107,7 +112,7 @@ def test_a_task_for_any_architecture_takes_another_one(zoo_path, folder, own, ca
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_what_does_not_fit_is_said(checkpoint, folder, own, capsys, change, message):
-    width = 7 if "--arguments" in change else 6
+    width = 7 if "width" in change.get("--arguments", "") else 6
     torch.save(nn.Sequential(nn.Linear(2, 3)).state_dict(), "other.pt")
     (folder / "broken.pt").write_bytes(b"PK broken")
     from own_network import Own

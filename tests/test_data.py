@@ -262,6 +262,35 @@ def test_diverged_training_networks_are_refused_before_a_run(tmp_path, mixed):
     ZooDataModule(given, where="diverged == 0").check("fit")
 
 
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+def test_networks_that_are_not_finite_are_named(tmp_path, mixed, split):
+    path = str(tmp_path / "diverged.h5")
+    network = Siren(2, (6, 5), 1, generator=torch.Generator().manual_seed(0)).state_dict()
+    weights = {name: np.stack([tensor.numpy()] * 30) for name, tensor in network.items()}
+    splits = {"train": np.arange(10), "val": np.arange(10, 20), "test": np.arange(20, 30)}
+    bad = splits[split][[2, 5, 6]]
+    weights["layers.1.bias"][bad, 3] = np.nan
+    architecture = Architecture("Siren", tiny_zoo.SPEC, tiny_zoo.FORWARD)
+    label = {"label": np.arange(30) % 2, "model": np.arange(30), "diverged": np.zeros(30, int)}
+    label["diverged"][[*bad, *(bad + 1)]] = 1  # some diverged, and are finite all the same
+    with ShardedBuild(path, architectures=[architecture], shards=[Shard(30)], provenance={}) as build:
+        build.write(0, weights, label)
+        build.pack({name: Split(rows, {}, 0) for name, rows in splits.items()})
+    data = ZooDataModule([path] if mixed else path)
+    stage = {"train": "fit", "val": "validate", "test": "test"}[split]
+    said = (
+        rf"split '{split}' of .* not finite: 3 of 10, in rows {bad[0]}, {bad[1]}, {bad[2]}\.(.|\n)*data.where"
+    )
+    with pytest.raises(DataError, match=said):
+        data.check(stage)
+    if split != "train":
+        with pytest.raises(DataError, match=said):
+            getattr(data, f"{split}_dataloader")()
+    others = {"train": "test", "val": "train", "test": "val"}[split]
+    assert len(list(getattr(data, f"{others}_dataloader")())) == 1, "other splits are read"
+
+
 def test_statistics_are_of_the_chosen_rows(zoo_path):
     data = ZooDataModule(zoo_path, where="label == 2")
     chosen = Zoo.open(zoo_path).weights(data.rows("train"))["layers.1.weight"]

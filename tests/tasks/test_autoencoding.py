@@ -13,7 +13,7 @@ from wsl.data import ZooDataModule
 from wsl.encoders import GraphMetanetwork, ScaleGMN
 from wsl.models import Siren
 from wsl.tasks import TaskError, WeightAutoencoder
-from wsl.tasks.autoencoding import WeightDecoder, psnr
+from wsl.tasks.autoencoding import WeightDecoder, psnr, spread
 from wsl.zoo import Zoo, render
 
 SMALL = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)
@@ -67,6 +67,15 @@ def test_losses_are_by_their_definition(zoo_path):
     assert found["val/loss"] == pytest.approx(float(errors + 0.5 * torch.cat(apart, 1).mean()), rel=1e-4)
     expected = [100.0 if error <= 1e-10 else float(-10 * error.log10()) for error in cut]
     assert found["val/psnr"] == pytest.approx(sum(expected) / len(expected), rel=1e-3)
+
+
+def test_the_mean_signal_is_judged_without_bias():
+    """By the mean of a batch, with one degree of freedom less."""
+    signals = torch.randn(4000, 10, 3, 5, dtype=torch.float64) * 2 + torch.arange(5)
+    assert float(torch.stack([spread(batch) for batch in signals]).mean()) == pytest.approx(4.0, rel=0.01)
+    assert float(spread(signals[0, :1])) == 0.0
+    batch = signals[0].flatten(1)
+    assert float(spread(signals[0])) == pytest.approx(float(batch.var(dim=0).mean()))
 
 
 def test_psnr_of_known_errors():

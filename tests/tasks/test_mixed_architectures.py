@@ -132,7 +132,7 @@ def test_other_encoders_for_any_architecture(paths):
 @pytest.mark.parametrize("kind", [FlatMLP, StatNet])
 def test_encoders_of_one_architecture_are_refused(paths, kind):
     with pytest.raises(
-        TaskError, match=rf"{kind.__name__} reads one architecture only.*\n.*: DeepSets, .*ScaleGMN"
+        TaskError, match=rf"{kind.__name__} reads one architecture only.*\n.*: .*DeepSets, .*ScaleGMN"
     ):
         INRClassification(kind).rehearse(data(paths))
 

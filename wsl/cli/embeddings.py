@@ -14,7 +14,7 @@ from jsonargparse import ArgumentParser, Namespace, get_loader
 import wsl
 from wsl._files import write_text
 from wsl.cli.failures import CommandError
-from wsl.data import ZooDataModule
+from wsl.data import DataError, ZooDataModule
 from wsl.tasks import BaseTask, InvariantTask
 from wsl.tasks.embeddings import Embeddings, embed_splits, nearest, read_embeddings, write_embeddings
 from wsl.tasks.factories import TaskError
@@ -113,7 +113,10 @@ def _data(config: Mapping[str, Any], zoo: list[str] | str | None, label: str | N
     given = {"class_path": stored["class_path"], "init_args": {**stored["init_args"], **changed}}
     data = parser.instantiate_classes(parser.parse_object({"data": given})).data
     assert isinstance(data, ZooDataModule)
-    data.setup("predict")
+    try:
+        data.setup("predict")
+    except DataError as err:
+        raise DataError(str(err).replace("data.label", "--label") if label is not None else str(err)) from err
     return data
 
 

@@ -24,7 +24,8 @@ def run(arguments: Sequence[str]) -> int:
     load_weights(module, Path(options.weights))
     task = load_task(Path(options.ckpt))
     found = predict_network(task, module, inputs, keywords)
-    sys.stdout.write("".join(f"{name}  {_shown(value)}\n" for name, value in found.items()))
+    lines = (f"{_name(name, task.label)}  {_shown(value)}\n" for name, value in found.items())
+    sys.stdout.write("".join(lines))
     return 0
 
 
@@ -43,6 +44,11 @@ def load_weights(module: nn.Module, path: Path) -> None:
             f"{path} does not hold the weights of {type(module).__name__}: {' '.join(str(err).split())} "
             "Name the module that they were trained in with --module and --arguments."
         ) from err
+
+
+def _name(name: str, label: str) -> str:
+    """What is predicted is of the label, by its name; embeddings are not."""
+    return f"{name} of {label}" if label and name in ("predictions", "probabilities") else name
 
 
 def _shown(value: torch.Tensor) -> str:

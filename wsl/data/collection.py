@@ -78,6 +78,15 @@ class ZooCollection:
         parts = zip(self._starts, self.zoos, strict=False)
         return np.concatenate([start + zoo.where(condition) for start, zoo in parts])
 
+    @property
+    def diverged(self) -> np.ndarray:
+        """``(n,)`` sorted rows that their zoo calls diverged: weights of others are finite."""
+        parts = zip(self._starts, self.zoos, strict=False)
+        flags = ((start, zoo.metadata["diverged"]) for start, zoo in parts if "diverged" in zoo.metadata)
+        return np.concatenate(
+            [np.empty(0, np.int64), *(start + np.flatnonzero(flag) for start, flag in flags)]
+        )
+
     def modules(self, augmentations: Sequence[Augmentation]) -> dict[int, nn.Module | None]:
         """By architecture the modules that ``augmentations`` read, checked by them; none if none reads them.
 

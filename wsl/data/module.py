@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
 import numpy as np
+from torch import Tensor
 
 from wsl.augment import Augmentation
 from wsl.data.collection import MixedRows, ZooCollection
@@ -14,9 +15,12 @@ from wsl.data.sampling import ArchitectureSampler, BatchSampler
 from wsl.data.statistics import WeightStatistics, mixed_statistics, zoo_statistics
 from wsl.spec import WeightSpec
 from wsl.zoo import ForwardDefinition, MissingColumnError, Zoo, ZooError
+from wsl.zoo.images import ImageSource
 
 MOST_CLASSES = 1_000_000
 _SPLITS = ("train", "val", "test")
+_SHOWN = 5
+_EXAMPLES = 4096  # images that probes may start at
 
 
 class DataError(ValueError):
@@ -38,6 +42,9 @@ class Targets(NamedTuple):
 class BaseDataModule(pl.LightningDataModule):
     """What every task may ask of its data, available after ``setup``."""
 
+    label = ""
+    """What the labels are, for people; nothing if there are none."""
+
     def check(self, stage: str) -> None:
         """Raise what would stop a run of ``fit``, ``validate``, ``test`` or ``predict``, before it starts."""
         self.setup(stage)
@@ -56,6 +63,11 @@ class BaseDataModule(pl.LightningDataModule):
     def forward_definitions(self) -> list[tuple[WeightSpec, ForwardDefinition]]:
         """How the networks of each architecture are rebuilt as a module and run, as far as known."""
         raise NotImplementedError
+
+    @property
+    def examples(self) -> Tensor | None:
+        """Inputs that the networks are meant for ``(samples, ...)``, if there are any: probes start there."""
+        return None
 
     @property
     def statistics(self) -> WeightStatistics:
@@ -103,6 +115,8 @@ class ZooDataModule(BaseDataModule):
         num_workers: reading processes; 0 reads in the training process, which is fastest for small networks.
         seed: draws the order of batches and the augmentations.
         predict_split: the split that ``predict`` reads.
+        images: of the kind that classifiers in the zoo were built for; learned probes of them start at some
+            of these, in place of noise.
 
     Raises:
         DataError: the file or the label column is missing, a split is empty, or a resumed run used other
@@ -121,6 +135,7 @@ class ZooDataModule(BaseDataModule):
         seed: int = 0,
         predict_split: str = "test",
         where: dict[str, str] | str | None = None,
+        images: ImageSource | None = None,
     ) -> None:
         super().__init__()
         for name, value, least in (
@@ -140,9 +155,11 @@ class ZooDataModule(BaseDataModule):
         self.augmentations = tuple(augmentations)
         self.num_workers, self.seed, self.predict_split = num_workers, seed, predict_split
         self.where = dict(where) if isinstance(where, Mapping) else where
+        self.images = images
         self._zoos: ZooCollection | None = None
         self._statistics: WeightStatistics | None = None
         self._labels: np.ndarray | None = None
+        self._sound: set[str] = set()
 
     def setup(self, stage: str) -> None:
         if self._zoos is not None:
@@ -159,6 +176,8 @@ class ZooDataModule(BaseDataModule):
         splits = {"fit": ("train", "val"), "validate": ("val",), "predict": (self.predict_split,)}
         for split in splits.get(stage, (stage,)):
             self.rows(split)
+            if split != "train":  # whose statistics find it
+                self._check_finite(split)
         if stage == "fit":
             self.zoos.modules(self.augmentations)
             _ = self.statistics
@@ -191,6 +210,14 @@ class ZooDataModule(BaseDataModule):
         return [(view.spec, view.forward) for view in views]
 
     @property
+    def examples(self) -> Tensor | None:
+        if self.images is None:
+            return None
+        images = self.images.load()
+        rows = np.random.default_rng(self.seed).permutation(len(images))[:_EXAMPLES]
+        return images.inputs(np.sort(rows))
+
+    @property
     def statistics(self) -> WeightStatistics:
         if self._statistics is None:
             rows = self.rows("train")
@@ -201,12 +228,9 @@ class ZooDataModule(BaseDataModule):
                     self._statistics = zoo_statistics(self.zoos.zoos[0], rows)
             except ZooError:
                 raise
-            except ValueError as err:
-                raise DataError(
-                    f"the split 'train' of {self.path} has networks whose weights are not finite: "
-                    f"{str(err).partition(',')[0]}.\n"
-                    "  Leave networks out that diverged, with data.where, such as diverged == 0."
-                ) from err
+            except ValueError:
+                self._check_finite("train")
+                raise
         return self._statistics
 
     @property
@@ -307,6 +331,25 @@ class ZooDataModule(BaseDataModule):
                 "  Resume with the run's own data settings, or start a run under another name."
             )
 
+    def _check_finite(self, split: str) -> None:
+        """Raise DataError for networks whose weights are not finite: their metrics would not be either."""
+        if split in self._sound:
+            return
+        rows = self.rows(split)
+        flagged = np.intersect1d(rows, self.zoos.diverged)  # no other rows can hold such values
+        bad: list[int] = []
+        for group in self.zoos.read(flagged) if len(flagged) else ():
+            finite = [tensor.flatten(1).isfinite().all(1).numpy() for tensor in group.weights.values()]
+            bad += flagged[group.positions][~np.logical_and.reduce(finite)].tolist()
+        if bad:
+            shown = ", ".join(map(str, sorted(bad)[:_SHOWN])) + (", …" if len(bad) > _SHOWN else "")
+            raise DataError(
+                f"the split {split!r} of {self.path} has networks whose weights are not finite: {len(bad)} "
+                f"of {len(rows)}, in rows {shown}.\n"
+                "  Leave networks out that diverged, with data.where, such as diverged == 0."
+            )
+        self._sound.add(split)
+
     def _check_where(self, zoos: Sequence[Zoo]) -> None:
         """Raise DataError for conditions on splits that nobody would read."""
         known = {*_SPLITS, self.predict_split, *(split for zoo in zoos for split in zoo.splits)}
@@ -324,6 +367,8 @@ class ZooDataModule(BaseDataModule):
 
     def _loader(self, split: str, batch_size: int, train: bool = False) -> WeightLoader:
         trainer, rows = self.trainer, self.rows(split)
+        if not train:
+            self._check_finite(split)
         changes = self.augmentations if train else ()
         statistics = self.statistics if changes else None
         classes = self._mixed_classes() if changes else None

@@ -15,6 +15,7 @@ from wsl.spec import WeightSpec
 from wsl.tasks.configured import ConfiguredTask, OptimizerFactory, ScheduleFactory
 from wsl.tasks.factories import TaskError
 from wsl.tasks.probing import ProbedNetworks, check_reads_any, check_takes_probes, from_plain, to_plain
+from wsl.zoo import ForwardDefinition
 
 EncoderFactory = Callable[[WeightSpec], Encoder]
 
@@ -94,13 +95,13 @@ class BaseTask(ConfiguredTask):
             self._check_record(record, f"the data, {data.fingerprint}")
             self._probe_also(data)
             return
-        self._build(record)
+        self._build(record, data.examples)
         if not self.trainer.ckpt_path:
             self.set_data(data)
 
     def build(self, data: BaseDataModule) -> None:
         """Build the task without a run, as at the start of one on ``data``: with new random parameters."""
-        self._build(self._record_of(data))
+        self._build(self._record_of(data), data.examples)
         self.set_data(data)
 
     @property
@@ -109,6 +110,17 @@ class BaseTask(ConfiguredTask):
         if not self._record:
             raise TaskError(NOT_BUILT.format(type(self).__name__))
         return WeightSpec.parse(self._record["spec"])
+
+    @property
+    def label(self) -> str:
+        """What the labels of the data were that it is built for; nothing if there were none."""
+        return str(self._record.get("label", ""))
+
+    @property
+    def forward_definition(self) -> ForwardDefinition | None:
+        """How the networks run that it is built for; ``None`` for several architectures, or if unknown."""
+        known = list(from_plain(self._record.get("forward", ())))
+        return known[0][1] if len(known) == 1 and not self.reads_any else None
 
     @property
     def reads_any(self) -> bool:
@@ -125,7 +137,7 @@ class BaseTask(ConfiguredTask):
         record = self._record_of(data)
         try:
             with torch.random.fork_rng(devices=[]):
-                self._build(record)
+                self._build(record, data.examples)
                 self._factories["schedule"](self._factories["optimizer"](self.parameters()), 1)
         except (TypeError, ValueError, RuntimeError) as err:  # what constructors raise on faulty arguments
             if isinstance(err, TaskError):
@@ -191,19 +203,25 @@ class BaseTask(ConfiguredTask):
         return {
             "spec": str(data.spec),
             "mixed": data.mixed,
-            "forward": to_plain(data.forward_definitions) if self.probes or self.runs_networks else [],
+            # of one architecture always, to tell networks that run otherwise; of many, if something runs them
+            "forward": to_plain(data.forward_definitions)
+            if self.probes or self.runs_networks or not data.mixed
+            else [],
+            "label": data.label,
             "outputs": self.outputs(data),
             "zoo": data.fingerprint,
             "version": wsl.__version__,
         }
 
-    def _build(self, record: dict[str, Any]) -> None:
+    def _build(self, record: dict[str, Any], examples: Tensor | None = None) -> None:
+        """Make encoder and head; probes start at ``examples``, if there are any."""
         spec = WeightSpec.parse(record["spec"])
         extras: dict[str, Any] = {}
         if self.probes:
             kind: type[Encoder] = self._recipes["encoder"].load(Encoder)
             check_takes_probes(kind, self.probes)
-            networks = self._networks = ProbedNetworks(from_plain(record["forward"]), self.probes)
+            definitions = from_plain(record["forward"])
+            networks = self._networks = ProbedNetworks(definitions, self.probes, examples)
             extras["probes"] = kind.probe_features(networks(spec), spec, networks.examples, self.probes)
         if record["mixed"]:
             check_reads_any(self._recipes["encoder"].load(Encoder), self.probes)

@@ -1,6 +1,8 @@
 """A trained task on a network of the user's own."""
 
+import logging
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,11 @@ from wsl.spec import WeightSpec
 from wsl.tasks.base import BaseTask
 from wsl.tasks.factories import Recipe, TaskError
 from wsl.tasks.invariant import InvariantTask
+from wsl.zoo import ZooError
+
+logger = logging.getLogger(__name__)
+
+_ALIKE = 1e-6  # as a share of the largest output, in float64
 
 
 def load_task(path: Path) -> InvariantTask:
@@ -50,7 +57,8 @@ def predict_network(
     """What a trained task predicts for one network.
 
     The network's specification is traced and proven by numbers. A task for one architecture takes networks
-    of that architecture, however their tensors are named; one that was trained on several takes any.
+    of that architecture, however their tensors are named, if they also run as those that it was trained on,
+    as far as their zoo said how; one that was trained on several takes any.
 
     Args:
         task: from :func:`load_task`.
@@ -61,7 +69,8 @@ def predict_network(
         What the task reads out, such as ``predictions``, without the dimension of networks.
 
     Raises:
-        TaskError: the network has another architecture than the one that the task reads.
+        TaskError: the network has another architecture than the one that the task reads, or makes something
+            else of the same weights, as a SIREN of another frequency does.
         TraceError, SymmetryError: the network cannot be traced.
     """
     spec = trace(module, example_inputs, kwargs)
@@ -74,8 +83,50 @@ def predict_network(
                 outputs = task(((spec, weights),))
         else:
             names = same_architecture(spec, task.spec)
+            _check_runs_alike(task, module, names, example_inputs, kwargs or {})
             outputs = task({names[name]: value for name, value in weights.items()})
     return {name: value[0] for name, value in task.read_out(outputs).items()}
+
+
+def _check_runs_alike(
+    task: InvariantTask, module: nn.Module, names: Mapping[str, str], inputs: Any, kwargs: Mapping[str, Any]
+) -> None:
+    """Raise TaskError if the weights, run as the task's own networks run, give other outputs.
+
+    Nothing is compared where the zoo did not say how its networks run, or not on such inputs.
+    """
+    definition = task.forward_definition
+    given = inputs if isinstance(inputs, tuple) else (inputs,)
+    doubled = [
+        value.double() if value.is_floating_point() else value for value in given if isinstance(value, Tensor)
+    ]
+    if definition is None or len(doubled) != len(given):
+        return
+    own = deepcopy(module).eval().double()
+    state = own.state_dict()
+    try:
+        other = definition.build().eval().double()
+        other.load_state_dict({theirs: state[ours] for ours, theirs in names.items()}, strict=False)
+        with torch.no_grad():
+            found, expected = own(*doubled, **kwargs), other(*doubled)
+    except (ZooError, RuntimeError, TypeError) as err:  # what torch raises on inputs of other shapes
+        logger.info("whether the network runs as those of training was not compared: %s", err)
+        return
+    if not isinstance(found, Tensor) or not isinstance(expected, Tensor) or found.shape != expected.shape:
+        same = False
+    else:
+        same = any(
+            torch.allclose(found, wanted, rtol=0.0, atol=_ALIKE * float(wanted.abs().max()))
+            for wanted in (expected, definition.signal(expected))
+        )
+    if not same:
+        raise TaskError(
+            "the network has the architecture that the model was trained on, but makes something else of "
+            f"its weights than {definition.factory} with {dict(definition.arguments)}, as which the networks "
+            "of training ran.\n"
+            "  Give the module that the model's zoo names, e.g. with the same frequency (w0), and without "
+            "what follows its outputs; or train on networks that run as yours."
+        )
 
 
 def same_architecture(spec: WeightSpec, wanted: WeightSpec) -> dict[str, str]:
