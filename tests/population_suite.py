@@ -17,6 +17,17 @@ import pytest
 from wsl.zoo import ShardedBuild, ZooError
 from wsl.zoo.training import PopulationRecipe, Range
 
+ENTRIES: dict[str, Any] = {
+    "learning_rate": Range(1e-3, 1e-1, log=True),
+    "weight_decay": Range(1e-6, 1e-3, log=True),
+    "dropout": [0.0, 0.2],
+    "optimizer": ["sgd", "momentum", "adam", "rmsprop"],
+    "initialisation": ["default", "orthogonal"],
+    "initial_scale": Range(0.5, 2.0),
+    "train_fraction": Range(0.05, 1.0, log=True),
+}
+"""Entries of all recipes, as :class:`DrawnPopulationSuite` expects them."""
+
 
 class PopulationSuite:
     """Subclassed in a module with a fixture ``zoo``, what ``build(out)`` makes.
@@ -120,9 +131,9 @@ class PopulationSuite:
 class DrawnPopulationSuite(PopulationSuite):
     """For builders whose networks draw their hyperparameters.
 
-    A subclass names in addition some columns that are drawn, the recipe of ``build``, what it draws from the
-    seed 1 after the hyperparameters that all recipes have, and arguments of ten networks of two checkpoints,
-    some with a learning rate above 1 that makes them diverge.
+    A subclass names in addition some columns that are drawn, the recipe of ``build`` (with
+    :data:`ENTRIES`), what it draws from the seed 1 after these, and arguments of ten networks of two
+    checkpoints, some with a learning rate above 1 that makes them diverge.
     """
 
     drawn: ClassVar[tuple[str, ...]]

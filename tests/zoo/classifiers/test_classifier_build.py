@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 from jsonargparse import ArgumentParser
-from population_suite import DrawnPopulationSuite
+from population_suite import ENTRIES, DrawnPopulationSuite
 
 from wsl.cli import main
 from wsl.zoo import ZooError, verify_zoo
@@ -17,13 +17,7 @@ from wsl.zoo.images import ArrayImages, DigitsImages
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "zoo").glob("*cnn*.yaml"))
 RECIPE = TrainingRecipe(
-    learning_rate=Range(1e-3, 1e-1, log=True),
-    weight_decay=Range(1e-6, 1e-3, log=True),
-    dropout=[0.0, 0.2],
-    optimizer=["sgd", "momentum", "adam", "rmsprop"],
-    initialisation=["default", "orthogonal"],
-    initial_scale=Range(0.5, 2.0),
-    train_fraction=Range(0.05, 1.0, log=True),
+    **ENTRIES,
     label_noise=[0.0, 0.5],
     batch_size=[16, 32],
     epochs=[1, 3],

@@ -1,15 +1,11 @@
 """The small build that tests of language zoos vary."""
 
-from wsl.zoo.language import CharRecurrents, LanguageRecipe, Range, build_language_zoo
+from population_suite import ENTRIES
+
+from wsl.zoo.language import CharRecurrents, LanguageRecipe, build_language_zoo
 
 RECIPE = LanguageRecipe(
-    learning_rate=Range(1e-3, 1e-1, log=True),
-    weight_decay=Range(1e-6, 1e-3, log=True),
-    dropout=[0.0, 0.2],
-    optimizer=["sgd", "momentum", "adam", "rmsprop"],
-    initialisation=["default", "orthogonal"],
-    initial_scale=Range(0.5, 2.0),
-    train_fraction=Range(0.05, 1.0, log=True),
+    **ENTRIES,
     batch_size=[4, 8],
     steps=[5, 8],
     checkpoints=[0, 3],
