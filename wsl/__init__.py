@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         encoders,
         graph,
         landscape,
+        learnopt,
         models,
         nn,
         symmetry,
@@ -49,6 +50,7 @@ __all__ = [
     "encoders",
     "graph",
     "landscape",
+    "learnopt",
     "models",
     "nn",
     "symmetry",
@@ -60,8 +62,8 @@ __all__ = [
 ]
 
 _MODULES = (
-    "align", "augment", "data", "encoders", "graph", "landscape", "models", "nn", "symmetry", "tasks",
-    "testing", "zoo",
+    "align", "augment", "data", "encoders", "graph", "landscape", "learnopt", "models", "nn", "symmetry",
+    "tasks", "testing", "zoo",
 )  # fmt: skip
 
 

@@ -40,6 +40,11 @@ def test_the_stack_is_each_network(kind):
         torch.testing.assert_close(values[lane], loss.detach())
         for grad, wanted in zip(grads.values(), torch.autograd.grad(loss, list(own.values())), strict=True):
             torch.testing.assert_close(grad[lane], wanted)
+    leaves = {name: value.requires_grad_() for name, value in params.items()}  # by another way
+    again, grads_again = task.values_and_grads(leaves, batch)
+    torch.testing.assert_close(values, again.detach())
+    torch.testing.assert_close(grads, {name: grad.detach() for name, grad in grads_again.items()})
+    torch.testing.assert_close(task.values(leaves, batch), again)
 
 
 @pytest.mark.parametrize("kind", ["rnn", "lstm", "transformer"])

@@ -96,7 +96,7 @@ class Task(ABC):
 
 def stacked_gradient(values: Callable[[Tensors], Tensor], params: Tensors) -> tuple[Tensor, Tensors]:
     """Losses ``(L,)`` of lanes and their gradients, by one backward pass through the sum of the losses."""
-    again = torch.is_grad_enabled() and any(value.requires_grad for value in params.values())
+    again = has_graph(params)
     with torch.enable_grad():
         leaves = {
             name: value if again and value.requires_grad else value.detach().requires_grad_()
@@ -108,3 +108,8 @@ def stacked_gradient(values: Callable[[Tensors], Tensor], params: Tensors) -> tu
         )
     found = dict(zip(params, grads, strict=True))
     return (losses if again else losses.detach()), found
+
+
+def has_graph(params: Tensors) -> bool:
+    """Whether what is computed from parameters will be differentiated by what they depend on."""
+    return torch.is_grad_enabled() and any(value.requires_grad for value in params.values())

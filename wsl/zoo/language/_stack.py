@@ -88,5 +88,5 @@ def stacked_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def stacked_rows(table: Tensor, tokens: Tensor) -> Tensor:
     """Rows of each network's table ``(M, V, D)`` by its tokens ``(M, ...)``: ``(M, ..., D)``."""
     M, V, D = table.shape
-    places = tokens + torch.arange(M).view(M, *(1 for _ in tokens.shape[1:])) * V
+    places = tokens + torch.arange(M, device=tokens.device).view(M, *(1 for _ in tokens.shape[1:])) * V
     return table.flatten(0, 1).index_select(0, places.flatten()).view(*tokens.shape, D)
