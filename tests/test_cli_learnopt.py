@@ -6,7 +6,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 
-from wsl.cli import main
+from wsl.cli import bench_learnopt, main
 from wsl.data import ProblemDataModule
 from wsl.learnopt import SGD, Card, Constant, Quadratics, TruncatedES, UNFOptimizer, read_optimizer, save
 from wsl.tasks import LearnedOptimization, TaskError, WarmupCosine
@@ -52,6 +52,19 @@ def test_a_checkpoint_becomes_a_file_with_a_card(run, tmp_path, capsys):
     assert main(["learnopt", "info", str(out)]) == 0
     shown = capsys.readouterr().out
     assert "UNFOptimizer(hidden=4, layers=1" in shown and "fails    on everything else" in shown
+
+
+def test_the_bench_takes_checkpoints_by_the_name_of_their_run(run, tmp_path):
+    folder, task = run
+    rival = bench_learnopt.learned_rival(str(folder / "checkpoints" / "best.ckpt"))
+    assert rival.name == folder.name
+    save(task.learned, tmp_path / "mine.safetensors", Card("a", "b", "c", "d", "e"))
+    other = bench_learnopt.learned_rival(str(tmp_path / "mine.safetensors"))
+    assert other.name == "mine"
+    for name, value in rival.optimizer.state_dict().items():
+        assert torch.equal(other.optimizer.state_dict()[name], value)
+    with pytest.raises(TaskError, match=r"there is no checkpoint none\.ckpt"):
+        bench_learnopt.learned_rival("none.ckpt")
 
 
 def test_info_of_other_files_is_one_paragraph(tmp_path, capsys):

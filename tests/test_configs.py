@@ -14,10 +14,21 @@ from wsl.zoo._where import where
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = ROOT / "configs"
-KINDS = {"augmentation", "bench", "encoder", "experiment", "learnopt", "sweep", "task", "trainer", "zoo"}
-AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS = (
+KINDS = {
+    "augmentation",
+    "bench",
+    "encoder",
+    "experiment",
+    "learnopt",
+    "problems",
+    "sweep",
+    "task",
+    "trainer",
+    "zoo",
+}
+AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS, PROBLEMS = (
     sorted((CONFIGS / kind).glob("*.yaml"))
-    for kind in ("augmentation", "task", "encoder", "trainer", "experiment", "zoo")
+    for kind in ("augmentation", "task", "encoder", "trainer", "experiment", "zoo", "problems")
 )
 TASKS.remove(CONFIGS / "task" / "learned_optimization.yaml")  # without zoo and encoder, and with own tests
 INR_CLASSIFICATION = CONFIGS / "task" / "inr_classification.yaml"
@@ -43,7 +54,7 @@ def printed(capsys, *arguments):
 
 
 def test_every_file_is_known_to_these_tests():
-    assert all((AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS))
+    assert all((AUGMENTATIONS, TASKS, ENCODERS, TRAINERS, EXPERIMENTS, ZOOS, PROBLEMS))
     assert len(TASKS) >= len(TRAINERS), "else not every trainer is composed with each encoder"
     assert {path.parent.name for path in CONFIGS.rglob("*.yaml")} <= KINDS
 
@@ -60,6 +71,16 @@ def test_encoders_compose_with_every_task_and_trainer(path, capsys):
         assert made["optimizer"]["init_args"]["lr"] == 0.002, "what the encoder does not say stays the task's"
         wanted = yaml.safe_load(trainer.read_text())["trainer"]
         assert config["trainer"].items() >= wanted.items()
+
+
+@pytest.mark.parametrize("path", PROBLEMS, ids=name)
+def test_problems_are_data_of_learned_optimization(path, capsys):
+    stated = yaml.safe_load(path.read_text())["data"]["init_args"]
+    config = printed(capsys, "fit", *options(CONFIGS / "task" / "learned_optimization.yaml", path))
+    made = config["data"]["init_args"]
+    assert made["horizon"] == stated["horizon"]
+    assert made["task"]["class_path"].rpartition(".")[2] == stated["task"]["class_path"].rpartition(".")[2]
+    assert made["task"].get("init_args", {}).keys() >= stated["task"].get("init_args", {}).keys()
 
 
 @pytest.mark.parametrize("path", AUGMENTATIONS, ids=name)

@@ -1,4 +1,4 @@
-"""``bench encoders`` compares encoders under equal budgets, ``bench run`` completes one of its runs."""
+"""``bench encoders`` and ``bench learnopt`` compare; ``bench run`` completes one run of the former."""
 
 import os
 import sys
@@ -23,6 +23,7 @@ from wsl.bench import (
     read_tables,
     run_processes,
 )
+from wsl.cli import bench_learnopt
 from wsl.cli.failures import CommandError
 
 OUT, SMOKE_OUT = "runs/bench", "runs/bench_smoke"
@@ -37,16 +38,26 @@ def run(arguments: Sequence[str]) -> int:
         BenchError: the bench cannot be run as asked.
     """
     parser = ArgumentParser(
-        prog="python -m wsl bench", exit_on_error=False, description="Compare encoders on a zoo."
+        prog="python -m wsl bench",
+        exit_on_error=False,
+        description="Compare encoders on a zoo, or optimizers on tasks.",
     )
     commands = parser.add_subcommands()
     commands.add_subcommand(
         "encoders", _encoders_parser(), help="train every encoder with equal budgets and seeds"
     )
+    commands.add_subcommand(
+        "learnopt", bench_learnopt.parser(), help="train tasks with learned and with tuned optimizers"
+    )
     commands.add_subcommand("table", _table_parser(), help="print the table of a bench, from its runs.csv")
     commands.add_subcommand("run", _run_parser(), help="complete one run of a bench in this process")
     config = parser.parse_args(list(arguments[1:]))
-    commands_by_name = {"encoders": _run_encoders, "table": _show_table, "run": _run_one}
+    commands_by_name = {
+        "encoders": _run_encoders,
+        "learnopt": bench_learnopt.run,
+        "table": _show_table,
+        "run": _run_one,
+    }
     return commands_by_name[config.subcommand](config[config.subcommand])
 
 
