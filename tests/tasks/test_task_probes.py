@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import mixed_zoo
+import numpy as np
 import pytest
 import tiny_zoo
 import torch
@@ -18,6 +19,7 @@ from wsl.spec import SpecError
 from wsl.tasks import INRClassification, TaskError
 from wsl.tasks.own_network import predict_network
 from wsl.zoo import ForwardDefinition, Zoo
+from wsl.zoo.images import ArrayImages
 
 GRAPH = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)
 FAST = partial(FastGraphMetanetwork, channels=8, layers=1, runs=4)
@@ -95,6 +97,22 @@ def test_probes_of_images_start_as_noise_of_their_shape(one_cnn):
     task, _ = train(INRClassification(GRAPH, probes=5), data(one_cnn))
     (inputs,) = probes_of(task).learned_inputs()
     assert inputs.shape == (5, 1, 28, 28) and inputs.std() > 0.5
+
+
+def test_probes_start_at_images_of_the_kind_that_networks_are_for(one_cnn, cnns, tmp_path):
+    pixels = np.random.default_rng(0).random((9, 28, 28), dtype=np.float32)
+    np.save(tmp_path / "images.npy", pixels)
+    images = ArrayImages(tmp_path / "images.npy")
+    for path in (one_cnn, cnns):
+        task = INRClassification(FAST, probes=4)
+        task.build(data(path, images=images))
+        (inputs,) = probes_of(task).learned_inputs()
+        gaps = (inputs.unsqueeze(1) - (2 * torch.from_numpy(pixels) - 1).unsqueeze(1)).abs().amax((2, 3, 4))
+        assert (gaps.amin(1) < 0.05).all() and len(gaps.argmin(1).unique()) == 4
+    np.save(tmp_path / "coloured.npy", np.repeat(pixels[..., None], 3, axis=3))
+    coloured = data(one_cnn, images=ArrayImages(tmp_path / "coloured.npy"))
+    with pytest.raises(TaskError, match=r"do not run on inputs of shape \(3, 28, 28\)"):
+        INRClassification(FAST, probes=4).rehearse(coloured)
 
 
 def test_a_trained_model_probes_architectures_that_it_has_not_seen(sirens):

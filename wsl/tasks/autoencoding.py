@@ -50,6 +50,7 @@ class WeightAutoencoder(InvariantTask):
 
     metrics = tuple(f"{stage}/{name}" for stage in STAGES for name in ("loss", "mean_loss", "psnr"))
     runs_networks = True
+    picture_rows = ("given", "decoded")
     build_mixed_head = BaseTask.build_mixed_head
     render: Renderer
     decoder: "WeightDecoder"
@@ -83,7 +84,7 @@ class WeightAutoencoder(InvariantTask):
             weight_loss=weight_loss,
         )
         self.pictures: tuple[Tensor, ...] = ()
-        """Images before and after, of the first networks of the last validation; none of other signals."""
+        """Images of the first networks of the last validation, as ``picture_rows`` say; none of others."""
 
     def outputs(self, data: BaseDataModule) -> int:
         return self.latent
@@ -140,8 +141,8 @@ class WeightAutoencoder(InvariantTask):
             few = {name: tensor[:_SHOWN] for name, tensor in batch.weights.items()}
             self.pictures = tuple(self.render.show(own).cpu() for own in (few, self.decode(self(few))))
 
-    def _build(self, record: dict[str, Any]) -> None:
-        super()._build(record)
+    def _build(self, record: dict[str, Any], examples: Tensor | None = None) -> None:
+        super()._build(record, examples)
         ((spec, definition),) = from_plain(record["forward"])
         self.render = Renderer(definition).to(self.device)
         self.decoder = WeightDecoder(spec, self.latent, self.hidden, self.layers).to(self.device)

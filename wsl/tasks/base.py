@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import wsl
 from wsl.data import BaseDataModule, WeightLoader

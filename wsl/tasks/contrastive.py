@@ -135,8 +135,8 @@ class ContrastiveEmbedding(InvariantTask):
         given = Networks(spec, weights, std=std, module=module)
         return dict(augment(given, self.augmentations, generator=generator).weights)
 
-    def _build(self, record: dict[str, Any]) -> None:
-        super()._build(record)
+    def _build(self, record: dict[str, Any], examples: Tensor | None = None) -> None:
+        super()._build(record, examples)
         self.register_buffer("deviations", torch.zeros(len(self._keys), device=self.device))
         if self.runs_networks:
             self._modules_of = self._checked(from_plain(record["forward"]))

@@ -44,6 +44,7 @@ class INREditing(BaseTask):
 
     metrics = tuple(f"{stage}/{name}" for stage in STAGES for name in ("loss", "copy_loss"))
     runs_networks = True
+    picture_rows = ("before", "as wanted", "after")
     render: Renderer
 
     def __init__(
@@ -67,7 +68,7 @@ class INREditing(BaseTask):
             scale=scale,
         )
         self.pictures: tuple[Tensor, ...] = ()
-        """Images before, as wanted and after, of the first networks of the last validation."""
+        """Images of the first networks of the last validation, as ``picture_rows`` name them."""
 
     def outputs(self, data: BaseDataModule) -> int:
         return 1  # for each weight
@@ -126,8 +127,8 @@ class INREditing(BaseTask):
         self.log(f"{stage}/copy_loss", F.mse_loss(before, wanted), **options)
         return loss, (before, wanted, after)
 
-    def _build(self, record: dict[str, Any]) -> None:
-        super()._build(record)
+    def _build(self, record: dict[str, Any], examples: Tensor | None = None) -> None:
+        super()._build(record, examples)
         ((_, definition),) = from_plain(record["forward"])
         grid = definition.grid
         if grid is None or len(grid) != 2:

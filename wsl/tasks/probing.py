@@ -34,19 +34,21 @@ class ProbedNetworks:
     Args:
         definitions: how the networks of each architecture run; at least one.
         probes: number of example inputs.
+        examples: inputs that the networks are meant for, ``(samples, ...)``, if there are any.
 
     Raises:
         TaskError: the zoo does not say how its networks run or on what, networks that run differently have
             equal specifications, or networks do not run on the inputs of the first ones.
     """
 
-    def __init__(self, definitions: Definitions, probes: int) -> None:
+    def __init__(self, definitions: Definitions, probes: int, examples: Tensor | None = None) -> None:
         self._probes = probes
         self._definitions: dict[WeightSpec, ForwardDefinition] = {}
         self._given: dict[WeightSpec, nn.Module] = {}
         first, *others = definitions
         self._definitions[first[0]] = first[1]
-        self.examples = self._examples(*first)
+        self.examples = self._examples(*first) if examples is None else examples
+        self._check_examples(*first)
         self.add(others)
 
     def add(self, definitions: Definitions) -> None:
@@ -99,11 +101,24 @@ class ProbedNetworks:
         inputs: Tensor = make(self._probes, torch.Generator().manual_seed(0))
         return inputs
 
-    def _check_runs(self, spec: WeightSpec) -> None:
-        """On the meta device nothing is computed but shapes."""
+    def _runs(self, spec: WeightSpec) -> None:
+        """Try a network; on the meta device nothing is computed but shapes."""
+        self(spec).to("meta")(self.examples[:2].to("meta"))
+
+    def _check_examples(self, spec: WeightSpec, definition: ForwardDefinition) -> None:
         try:
-            self(spec).to("meta")(self.examples[:2].to("meta"))
+            self._runs(spec)
         except (RuntimeError, TypeError) as err:  # what torch raises on inputs of other shapes
+            raise TaskError(
+                f"networks of the data, {definition.factory} with {dict(definition.arguments)}, do not run "
+                f"on inputs of shape {tuple(self.examples.shape[1:])} ({err}).\n"
+                "  Give images of the kind that they were built for with data.images, or none."
+            ) from err
+
+    def _check_runs(self, spec: WeightSpec) -> None:
+        try:
+            self._runs(spec)
+        except (RuntimeError, TypeError) as err:
             ours, theirs = next(iter(self._definitions.values())), self._definitions[spec]
             raise TaskError(
                 f"probes is {self._probes}, but the data hold networks that take different inputs: those of "

@@ -31,13 +31,13 @@ class LabelledImages:
 
 
 def labelled_images(images: ImageSet, classes: int, what: str) -> LabelledImages:
-    """Bring images to [-1, 1], as in the Small CNN Zoo; raises ZooError without labels that fit."""
+    """Images as networks take them; raises ZooError without labels that fit."""
     if images.labels is None:
         raise ZooError(f"The {what} images have no labels, and classifiers need one for each.")
     low, high = int(images.labels.min()), int(images.labels.max())
     if low < 0 or high >= classes:
         raise ZooError(f"The {what} images have labels from {low} to {high}, expected 0 to {classes - 1}.")
-    pixels = images.signals(np.arange(len(images))).mul_(2).sub_(1)
+    pixels = images.inputs(np.arange(len(images)))
     return LabelledImages(pixels.permute(0, 2, 3, 1).contiguous(), torch.from_numpy(images.labels).long())
 
 

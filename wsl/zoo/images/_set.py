@@ -78,6 +78,10 @@ class ImageSet:
         values = torch.from_numpy(taken.astype(np.float32) / np.float32(scale))
         return values[:, None] if values.ndim == 3 else values.permute(0, 3, 1, 2).contiguous()
 
+    def inputs(self, rows: Sequence[int] | np.ndarray) -> Tensor:
+        """As classifiers take them, in [-1, 1] as in the Small CNN Zoo: ``(len(rows), C, H, W)``."""
+        return self.signals(rows).mul_(2).sub_(1)
+
     def limited(self, limit: int | None) -> "ImageSet":
         """At most ``limit`` images: the first, or even steps through images that are sorted by class.
 
