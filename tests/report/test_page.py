@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from wsl.cli import main
 from wsl.report import ReportError, write_page
@@ -83,7 +84,9 @@ def write_run(folder, seed=0, kind="classes", channels=32, epochs=6, classes=4, 
 
 def add_pictures(folder, height=90, width=240):
     pixels = np.random.default_rng(1).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(folder / "pictures.png")
+    about = PngInfo()
+    about.add_text("rows", "given <b>, decoded")
+    Image.fromarray(pixels).save(folder / "pictures.png", pnginfo=about)
 
 
 def page_of(tmp_path, *folders):
@@ -105,6 +108,7 @@ def test_each_runs_figures_are_on_the_page(tmp_path):
     page = Page(text)
     assert_stands_alone(page)
     assert "@import" not in text and "url(" not in text
+    assert "<p>given &lt;b&gt;, decoded</p>" in text
     assert page.headings == [
         "Runs",
         "Learning curves",

@@ -134,6 +134,7 @@ def test_checkpoints_decode_the_same(trained, zoo_path, tmp_path):
 def test_pictures_and_predictions_are_of_the_networks(trained, zoo_path):
     task, trainer = trained
     zoo = Zoo.open(zoo_path)
+    assert task.picture_rows == ("given", "decoded")
     before, after = task.pictures
     torch.testing.assert_close(before, render(zoo, zoo.split("val")[:8]))
     assert after.shape == before.shape and after.min() >= 0 and after.max() <= 1

@@ -1,13 +1,15 @@
 """What runs write: tables of predictions in the order of the rows, and whole files only."""
 
 import csv
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from wsl._files import write_text
-from wsl.tasks.callbacks import PredictionTable
+from wsl.tasks.callbacks import PictureLog, PredictionTable
 
 
 def part(rows, embeddings=True):
@@ -53,6 +55,20 @@ def test_nothing_predicted_writes_nothing(tmp_path):
     table.on_predict_start(None, None)
     table.on_predict_end(None, None)
     assert not (tmp_path / "run").exists()
+
+
+def test_pictures_say_what_their_rows_are(tmp_path):
+    trainer = SimpleNamespace(
+        sanity_checking=False, is_global_zero=True, state=SimpleNamespace(fn="fit"), loggers=[], global_step=1
+    )
+    pictures = (torch.zeros(3, 4, 5), torch.ones(3, 4, 5))
+    task = SimpleNamespace(pictures=pictures, picture_rows=("given", "decoded"))
+    PictureLog(str(tmp_path / "run")).on_validation_end(trainer, task)
+    with Image.open(tmp_path / "run" / "pictures.png") as image:
+        assert image.info["rows"] == "given, decoded"
+        assert image.size == (3 * (5 + 2) * 3, 2 * (4 + 2) * 3)
+        grid = np.asarray(image)
+    assert grid[3:15, 3:18].max() == 0 and grid[21:33, 3:18].min() == 255, "the second row is below the first"
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):

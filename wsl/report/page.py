@@ -150,7 +150,8 @@ def _scatter(found: NumberPredictions, color: str) -> str:
 def _picture(path: Path) -> str:
     try:
         with Image.open(path) as image:
-            return "<p>before, as wanted, after</p>" + _image(image.convert("RGB"), "pictures")
+            rows = escape(str(image.info.get("rows", "")))
+            return f"<p>{rows}</p>" + _image(image.convert("RGB"), "pictures")
     except (OSError, ValueError, Image.DecompressionBombError) as err:
         raise ReportError(f"{path} does not read as a picture ({err}). Was it cut off?") from err
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from lightning.pytorch.loggers import WandbLogger
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from wsl._files import write_text
 
@@ -80,8 +81,8 @@ class PredictionTable(pl.Callback):
 class PictureLog(pl.Callback):
     """Writes the ``pictures`` of a task after each validation as one grid, and logs it to Weights & Biases.
 
-    A row for each of them, a column a network: before, as wanted, after. The file ``pictures.png`` holds the
-    last one.
+    A row for each of them, as the task's ``picture_rows`` name them, a column a network. The file
+    ``pictures.png`` holds the last grid, and the names of its rows as the text ``rows``.
 
     Args:
         folder: the run's.
@@ -96,10 +97,12 @@ class PictureLog(pl.Callback):
             return
         grid = picture_grid([picture.float().numpy() for picture in pictures])
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(grid).save(self.path)
+        rows, about = ", ".join(getattr(pl_module, "picture_rows", ())), PngInfo()
+        about.add_text("rows", rows)
+        Image.fromarray(grid).save(self.path, pnginfo=about)
         for log in trainer.loggers:
             if isinstance(log, WandbLogger):
-                log.log_image("val/pictures", [grid], step=trainer.global_step)
+                log.log_image("val/pictures", [grid], step=trainer.global_step, caption=[rows])
 
 
 def picture_grid(rows: Sequence[np.ndarray], zoom: int = 3) -> np.ndarray:
