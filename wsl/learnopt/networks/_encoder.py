@@ -23,8 +23,9 @@ class EncoderNetwork(UpdateNetwork):
     Every encoder works with parameters of each lane's own, by :meth:`Optimizer.update_each`, lane by lane. By
     ``torch.func.vmap`` those do that consist of torch's operators: DeepSets, FastGraphMetanetwork, FlatMLP,
     NeuralGraphTransformer, ProbeGen, StatNet and UniversalNeuralFunctional; in the others torch names the
-    hand-derived gradient or the fused attention that stops it. FlatMLP is not equivariant, so neither is an
-    optimizer with it.
+    hand-derived gradient or the fused attention that stops it.
+
+    FlatMLP and Transformer are not equivariant, so neither is an optimizer with them.
 
     Args:
         encoder: equivariant; its specification is that of the weights.
