@@ -1,7 +1,8 @@
 """Inner steps per CPU-second: 64 lanes that advance together against one lane at a time.
 
-Both sides run :func:`wsl.learnopt.advance` on a classifier of 8x8 images. ``plain`` is the usual loop
-around a module and torch's Adam. ``python tests/benchmarks/bench_learnopt_lanes.py`` prints the figures.
+Both sides run :func:`wsl.learnopt.advance` on a classifier of 8x8 images. ``plain loop`` is what one would
+write around one module and an optimizer of torch's kind.
+``python tests/benchmarks/bench_learnopt_lanes.py`` prints the figures.
 """
 
 import sys
@@ -12,7 +13,17 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from wsl.learnopt import Adam, DeepSetsOptimizer, MlpImages, Optimizer, Task, UNFOptimizer, advance, start
+from wsl.learnopt import (
+    Adam,
+    DeepSetsOptimizer,
+    MlpImages,
+    Optimizer,
+    Task,
+    TorchOptimizer,
+    UNFOptimizer,
+    advance,
+    start,
+)
 
 LANES, ROUNDS = 64, 7
 OPTIMIZERS: dict[str, Callable[[Task], Optimizer]] = {
@@ -34,18 +45,20 @@ def run(task: Task, optimizer: Optimizer, lanes: int, steps: int) -> Callable[[]
     return work
 
 
-def plain(task: MlpImages, steps: int) -> Callable[[], int]:
-    """The usual loop around one module and torch's Adam."""
-    module, seeds = task._make(), torch.zeros(1, dtype=torch.int64)
+def plain(task: MlpImages, optimizer: Optimizer, steps: int) -> Callable[[], int]:
+    """The usual loop around one module, with torch's Adam or the optimizer in torch's clothes."""
+    module, seeds = task.module, torch.zeros(1, dtype=torch.int64)
+    rule: torch.optim.Optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, fused=True)
+    if not isinstance(optimizer, Adam):
+        rule = TorchOptimizer(optimizer, module, task.example_inputs)
 
     def work() -> int:
-        optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, fused=True)
         for step in range(steps):
             images, labels = task.batch(seeds, torch.tensor([step]))
             loss = F.cross_entropy(module(images[0]), labels[0])
-            optimizer.zero_grad()
+            rule.zero_grad()
             loss.backward()
-            optimizer.step()
+            rule.step()
         return steps
 
     return work
@@ -56,9 +69,11 @@ def measure(name: str, hidden: tuple[int, ...] = (32,), batch_size: int = 128) -
     torch.set_num_threads(1)
     task = MlpImages(hidden=hidden, batch_size=batch_size)
     optimizer = OPTIMIZERS[name](task)
-    sides = {f"{LANES} lanes": run(task, optimizer, LANES, 10), "one lane": run(task, optimizer, 1, 20)}
-    if name == "Adam":
-        sides["plain loop"] = plain(task, 20)
+    sides = {
+        f"{LANES} lanes": run(task, optimizer, LANES, 10),
+        "one lane": run(task, optimizer, 1, 20),
+        "plain loop": plain(task, optimizer, 20),
+    }
     rates: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(ROUNDS + 1):
         for side, work in sides.items():
