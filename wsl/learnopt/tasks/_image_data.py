@@ -6,6 +6,7 @@ from torch import Tensor
 from wsl.zoo.images import ImageSet, ImageSource
 
 _TEST_EVERY = 5
+_BLOCK = 8192  # images that are resized at once
 
 
 def labelled_images(
@@ -66,6 +67,3 @@ def _load(source: ImageSource, size: tuple[int, int], limit: int | None) -> tupl
         for begin in range(0, len(images), _BLOCK)
     ]
     return torch.cat(parts), torch.from_numpy(images.labels).long()
-
-
-_BLOCK = 8192
