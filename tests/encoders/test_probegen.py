@@ -1,12 +1,10 @@
 """ProbeGen: the battery of all encoders; exactly invariant to what keeps a function, and to nothing else."""
 
-import math
-from operator import attrgetter
-
 import pytest
 import torch
 from encoder_suite import EncoderSuite
-from small_networks import MLP, NETWORKS, largest_difference, network, traced
+from probed_module import network_of
+from small_networks import MLP, NETWORKS, largest_difference, traced
 from torch import Tensor, nn
 
 import wsl
@@ -17,47 +15,11 @@ from wsl.symmetry import apply, sample
 from wsl.testing import random_weights
 
 
-class AnyNetwork(nn.Module):
-    """A function with the weights and the symmetries of any specification, and no others.
-
-    The sum over blocks of means of ``sin(c + (1 + x) w)`` with ``c`` by the block and by every index that may
-    not be permuted.
-    """
-
-    def __init__(self, spec: WeightSpec) -> None:
-        super().__init__()
-        self.spec_ = spec
-        for name, tensor in spec.tensors.items():
-            *path, last = name.split(".")
-            owner: nn.Module = self
-            for part in path:
-                if part not in owner._modules:
-                    owner.add_module(part, nn.Module())
-                owner = owner._modules[part]
-            owner.register_parameter(last, nn.Parameter(torch.zeros(tensor.shape)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        blocks = self.spec_.split({name: attrgetter(name)(self)[None] for name in self.spec_.tensors})
-        total = torch.zeros_like(x)
-        for number, ref in enumerate(self.spec_.blocks):
-            axes = [self.spec_.axes.get(axis) for axis in ref.block.axes]
-            sizes = [
-                1 if axis is not None and axis.kind == "hidden" else size
-                for axis, size in zip(axes, ref.block.view, strict=True)
-            ]
-            places = torch.arange(math.prod(sizes), device=x.device).to(x).reshape(sizes) + number
-            scaled = (1 + x).reshape(-1, *(1 for _ in sizes)) * blocks[ref.key]
-            waves = (places.cos() + scaled).sin().unsqueeze(1).flatten(1)
-            total = total + waves.mean(1, keepdim=True) / (1 + number)
-        return total
-
-
 class TestProbeGen(EncoderSuite):
     standardises = False
 
     def make(self, spec: WeightSpec) -> ProbeGen:
-        known = next((name for name in NETWORKS if traced(name) == spec), None)
-        module, examples = (AnyNetwork(spec), torch.rand(4, 1)) if known is None else network(known)[:2]
+        module, examples = network_of(spec)
         probes = GeneratedProbes(module, spec, examples, probes=3, latent=4, width=2)
         return ProbeGen(spec, channels=6, layers=1, hidden=8, probes=probes)
 
@@ -120,7 +82,7 @@ def test_reads_other_architectures_with_the_same_inputs_and_outputs() -> None:
     twin = encoder.for_spec(spec, encoder.probes.for_module(other, spec))
     assert [id(p) for p in twin.parameters()] == [id(p) for p in encoder.parameters()]
     weights = random_weights(spec, 2)
-    (inputs,) = encoder.probes.generated_inputs()
+    (inputs,) = encoder.probes.made_inputs()
     for b in range(2):
         other.double().load_state_dict({name: tensor[b] for name, tensor in weights.items()})
         vector = encoder.layers(other(inputs).flatten())

@@ -31,7 +31,7 @@ def test_answers_equal_those_of_single_runs() -> None:
     spec = wsl.trace(module, grid)
     probes = GeneratedProbes(module, spec, grid, probes=7).double()
     weights = random_weights(spec, 3)
-    (inputs,) = probes.generated_inputs()
+    (inputs,) = probes.made_inputs()
     assert inputs.shape == (7, 2) and probes.channels == 21
     for b, answers in enumerate(probes(weights)):
         module.double().load_state_dict({name: tensor[b] for name, tensor in weights.items()})
@@ -44,7 +44,7 @@ def test_images(shape: tuple[int, ...]) -> None:
     examples = torch.rand(4, *shape) * 3 + 1
     spec = wsl.trace(module, examples)
     probes = GeneratedProbes(module, spec, examples, probes=5, latent=6, width=2)
-    (inputs,) = probes.generated_inputs()
+    (inputs,) = probes.made_inputs()
     assert inputs.shape == (5, *shape) and inputs.min() > 1 and inputs.max() < 4
     assert (inputs[0] - inputs[1]).abs().max() > 1e-3, "probes differ"
     assert (inputs - inputs.mean((2, 3), keepdim=True)).abs().max() > 1e-3, "pixels differ"
@@ -64,7 +64,7 @@ def test_integers_constants_and_structured_outputs() -> None:
     module, examples = Answers(), (torch.tensor([0, 3, 4]), torch.rand(3))
     spec = wsl.trace(module, examples)
     probes = GeneratedProbes(module, spec, examples, probes=4).double()
-    numbers, scale = probes.generated_inputs()
+    numbers, scale = probes.made_inputs()
     assert numbers.tolist() == [0, 3, 4, 0] and scale.shape == (4,)
     weights = random_weights(spec, 2)
     module.double().load_state_dict({name: tensor[1] for name, tensor in weights.items()})

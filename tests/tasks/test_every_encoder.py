@@ -30,7 +30,7 @@ def path(tmp_path_factory):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_on_several_architectures(kind, path):
     small = kind if kind is encoders.StatNet else partial(kind, channels=16, layers=1)
-    task = INRClassification(small, probes=3 if kind is encoders.ProbeGen else 0)
+    task = INRClassification(small, probes=3 if issubclass(kind, encoders.ProbeGen) else 0)
     data = ZooDataModule(path, batch_size=12)
     if kind.__name__ in SINGLE:
         with pytest.raises(TaskError, match=f"{kind.__name__} reads one architecture only"):

@@ -19,7 +19,7 @@ from wsl.encoders._neural_graph_gnn import NeuralGraphGNN
 from wsl.encoders._neural_graph_transformer import NeuralGraphTransformer
 from wsl.encoders._nfn import NFNHNP, NFNNP
 from wsl.encoders._nft import NFT
-from wsl.encoders._probegen import ProbeGen
+from wsl.encoders._probegen import ProbeGen, ProbeSamples
 from wsl.encoders._scale_gmn import ScaleFeatures, ScaleGMN, ScaleGMNBidirectional
 from wsl.encoders._set_transformer import SetTransformer
 from wsl.encoders._stat_net import StatNet
@@ -44,6 +44,7 @@ __all__ = [
     "NeuralGraphGNN",
     "NeuralGraphTransformer",
     "ProbeGen",
+    "ProbeSamples",
     "ScaleFeatures",
     "ScaleGMN",
     "ScaleGMNBidirectional",

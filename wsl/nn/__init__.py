@@ -1,5 +1,6 @@
 """Layers: weight embeddings, message passing on dense blocks, probes, heads."""
 
+from wsl.nn._answers import AnsweringModule, SampledProbes
 from wsl.nn._autocast import autocast_to, autocast_type
 from wsl.nn._canonical import canonical_steps, canonicalise
 from wsl.nn._chain_linear import ChainLinear, ChainState
@@ -60,6 +61,7 @@ __all__ = [
     "BLOCK_FEATURES",
     "MLP",
     "OPERATORS",
+    "AnsweringModule",
     "AttentionPooling",
     "BilinearReadout",
     "ChainLinear",
@@ -91,6 +93,7 @@ __all__ = [
     "ProbedModule",
     "RelationalAttention",
     "RelationalEdgeUpdate",
+    "SampledProbes",
     "ScaleEmbedding",
     "ScaleEquivariantHead",
     "ScaleInvariants",

@@ -1,21 +1,19 @@
 """Generated probes: what networks answer to inputs that a deep linear generator makes."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import vmap
 
+from wsl.nn._answers import AnsweringModule
 from wsl.nn._autocast import autocast_to
-from wsl.nn._probed_module import Inputs, ProbedModule, drawn_samples, example_tuple
+from wsl.nn._probed_module import Inputs, drawn_samples, example_tuple
 from wsl.spec import WeightSpec
 
 
-class GeneratedProbes(ProbedModule):
-    """Runs every network on the same generated inputs, and returns its answers.
+class GeneratedProbes(AnsweringModule):
+    """What networks answer to inputs that a deep linear generator makes, the same for all.
 
     The inputs come from learned latent vectors, one for each probe, by a generator that is shared by all of
     them: linear layers without activations in between, which bias probes towards common structure. Images get
@@ -31,8 +29,7 @@ class GeneratedProbes(ProbedModule):
         latent: width of the latent vectors.
         width: channels of the generator of images before its last layer.
 
-    Shapes: weights ``(B, *shape)``, raw, to ``(B, channels)``: all real numbers of the module's output for
-    all probes; ``channels`` says how many.
+    Shapes: as of :class:`AnsweringModule`.
 
     Raises:
         SpecError: the module has not the tensors that the specification names.
@@ -68,16 +65,7 @@ class GeneratedProbes(ProbedModule):
                 self.register_buffer(f"samples{i}", samples)
         self.look()
 
-    @torch.no_grad()
-    def look(self) -> None:
-        """Count the answers."""
-        like = self.latents
-        network = {name: like.new_zeros(tensor.shape) for name, tensor in self.spec.tensors.items()}
-        self.channels = self._answer(network, self.generated_inputs()).numel()
-        if not self.channels:
-            raise ValueError("the module's output holds no real numbers, so there is nothing to probe.")
-
-    def generated_inputs(self) -> tuple[Tensor, ...]:
+    def made_inputs(self) -> tuple[Tensor, ...]:
         """The inputs, ``(probes, *shape)`` each, within the range of the examples."""
         made = []
         for i, generator in enumerate(self.generators):
@@ -89,15 +77,6 @@ class GeneratedProbes(ProbedModule):
                     share = (generator(self.latents).tanh() + 1) / 2
                 made.append(low + (high - low) * share)
         return tuple(made)
-
-    def forward(self, weights: Mapping[str, Tensor]) -> Tensor:
-        inputs = self.generated_inputs()
-        answers: Tensor = vmap(lambda network: self._answer(network, inputs))(dict(weights))
-        return answers
-
-    def _answer(self, network: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Tensor:
-        parts = [part.flatten() for part in _real_parts(self.run(network, inputs))]
-        return torch.cat(parts) if parts else self.latents[0, :0]
 
 
 class _Images(nn.Module):
@@ -129,16 +108,3 @@ class _Vectors(nn.Module):
     def forward(self, latents: Tensor) -> Tensor:
         vectors: Tensor = self.layers(latents)
         return vectors.reshape(len(latents), *self.shape)
-
-
-def _real_parts(output: Any) -> Iterator[Tensor]:
-    """The floating-point tensors in nested tuples, lists and dicts, in order."""
-    if isinstance(output, Tensor):
-        if output.is_floating_point():
-            yield output
-    elif isinstance(output, Mapping):
-        for part in output.values():
-            yield from _real_parts(part)
-    elif isinstance(output, tuple | list):
-        for part in output:
-            yield from _real_parts(part)

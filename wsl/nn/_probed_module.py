@@ -15,6 +15,7 @@ from wsl.nn._recurrence import BatchableRecurrence
 from wsl.spec import SpecError, WeightSpec
 
 Inputs = Tensor | Sequence[Tensor]
+_MARGIN = 0.02
 
 
 class ProbedModule(nn.Module):
@@ -101,6 +102,25 @@ class ProbedModule(nn.Module):
     def bounds(self, i: int) -> tuple[Tensor, Tensor]:
         """The range of input ``i``, each broadcastable to one sample."""
         return self.get_buffer(f"low{i}"), self.get_buffer(f"high{i}")
+
+    def start_inputs(self, example_inputs: Inputs, generator: torch.Generator | None = None) -> None:
+        """Take parameters ``inputs`` that start at samples of the examples; integers are not learned."""
+        self.inputs = nn.ParameterList()
+        generator = generator or torch.Generator().manual_seed(0)
+        for i, x in enumerate(example_tuple(example_inputs)):
+            low, high = self.bounds(i)
+            start = drawn_samples(x, self.probes, low, high, generator)
+            if x.is_floating_point():
+                start = ((start - low) / (high - low)).clamp(_MARGIN, 1 - _MARGIN).logit()
+            self.inputs.append(nn.Parameter(start, requires_grad=x.is_floating_point()))
+
+    def learned_inputs(self) -> tuple[Tensor, ...]:
+        """The inputs of :meth:`start_inputs`, ``(probes, *shape)`` each, within the range of the examples."""
+        bounds = map(self.bounds, range(len(self.inputs)))
+        return tuple(
+            low + (high - low) * x.sigmoid() if x.is_floating_point() else x
+            for x, (low, high) in zip(self.inputs, bounds, strict=True)
+        )
 
     def run(self, network: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Any:
         """The output of one network, a ``dict`` of name to ``(*shape)``, and constants in its type.

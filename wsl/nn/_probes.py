@@ -8,11 +8,10 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from wsl.nn._probe_sites import Recorder, Site, find_sites
-from wsl.nn._probed_module import Inputs, ProbedModule, drawn_samples, example_tuple
+from wsl.nn._probed_module import Inputs, ProbedModule
 from wsl.spec import WeightSpec
 
 _log = logging.getLogger(__name__)
-_MARGIN = 0.02
 
 
 class ProbeFeatures(ProbedModule):
@@ -53,14 +52,7 @@ class ProbeFeatures(ProbedModule):
     ) -> None:
         super().__init__(module, spec, example_inputs, probes)
         self.channels = probes
-        self.inputs = nn.ParameterList()
-        generator = generator or torch.Generator().manual_seed(0)
-        for i, x in enumerate(example_tuple(example_inputs)):
-            low, high = self.bounds(i)
-            start = drawn_samples(x, probes, low, high, generator)
-            if x.is_floating_point():
-                start = ((start - low) / (high - low)).clamp(_MARGIN, 1 - _MARGIN).logit()
-            self.inputs.append(nn.Parameter(start, requires_grad=x.is_floating_point()))
+        self.start_inputs(example_inputs, generator)
         self.look()
 
     def look(self) -> None:
@@ -74,14 +66,6 @@ class ProbeFeatures(ProbedModule):
             _log.info(
                 "no module output shows the neurons of %s: they get no probe features", ", ".join(hidden)
             )
-
-    def learned_inputs(self) -> tuple[Tensor, ...]:
-        """The inputs, ``(probes, *shape)`` each, within the range of the examples."""
-        bounds = map(self.bounds, range(len(self.inputs)))
-        return tuple(
-            low + (high - low) * x.sigmoid() if x.is_floating_point() else x
-            for x, (low, high) in zip(self.inputs, bounds, strict=True)
-        )
 
     def forward(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         inputs = self.learned_inputs()
