@@ -139,7 +139,6 @@ main(sys.argv[3:])
     kept = folder / "runs" / "killed" / "checkpoints"
     for moment, step in (
         ("training_step", 3),
-        ("training_step", 7),
         ("validation_step", 10),
         ("training_step", 18),
     ):
