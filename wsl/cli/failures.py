@@ -10,7 +10,7 @@ FAULTS = {
     "wsl.spec": ("SpecError",),
     "wsl.zoo": ("ZooError",),
     "wsl.augment": ("AugmentError",),
-    "wsl.data.module": ("DataError",),
+    "wsl.data.base": ("DataError",),
     "wsl.tasks": ("TaskError",),
     "wsl.bench": ("BenchError",),
     "wsl.report": ("ReportError",),

@@ -19,7 +19,8 @@ from wsl.data.statistics import (
 )
 
 if TYPE_CHECKING:
-    from wsl.data.module import BaseDataModule, DataError, Targets, ZooDataModule
+    from wsl.data.base import BaseDataModule, DataError, Targets
+    from wsl.data.module import ZooDataModule
     from wsl.data.problems import HeldOut, MetaSteps, ProblemDataModule
 
 __all__ = [
@@ -47,9 +48,15 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "wsl.data.base": ("BaseDataModule", "DataError", "Targets"),
+    "wsl.data.module": ("ZooDataModule",),
+    "wsl.data.problems": ("HeldOut", "MetaSteps", "ProblemDataModule"),
+}
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("BaseDataModule", "DataError", "Targets", "ZooDataModule"):
-        return getattr(import_module("wsl.data.module"), name)
-    if name in ("HeldOut", "MetaSteps", "ProblemDataModule"):
-        return getattr(import_module("wsl.data.problems"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
     raise AttributeError(f"module 'wsl.data' has no attribute {name!r}")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from wsl.data.module import BaseDataModule, DataError, Targets
+from wsl.data.base import BaseDataModule, DataError, Targets
 from wsl.data.statistics import WeightStatistics
 from wsl.learnopt.tasks import Task, TaskFamily
 from wsl.spec import WeightSpec
