@@ -88,7 +88,8 @@ def test_augmentations_compose_with_every_task(path, capsys):
     stated = yaml.safe_load(path.read_text())["data"]["init_args"]["augmentations"]
     for task in TASKS:
         made = printed(capsys, "fit", *options(task, path))["data"]["init_args"]
-        assert made["batch_size"] == 64, "what it does not say stays the task's"
+        own = yaml.safe_load(task.read_text())["data"]["init_args"]["batch_size"]
+        assert made["batch_size"] == own, "what it does not say stays the task's"
         assert [change["class_path"] for change in made["augmentations"]] == [c["class_path"] for c in stated]
         for found, given in zip(made["augmentations"], stated, strict=True):
             assert found.get("init_args", {}).items() >= given.get("init_args", {}).items()
