@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from small_networks import Problem, randomise
+from learned_problems import Problem, randomise
 from torch import Tensor
 from torch.func import functional_call
 

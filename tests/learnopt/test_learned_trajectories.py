@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_networks import Problem, randomise
+from learned_problems import Problem, randomise
 from torch import Tensor
 
 from wsl.learnopt import (
