@@ -172,7 +172,7 @@ def test_a_loop_resumed_from_files_is_the_unbroken_one_bit_for_bit(name, tmp_pat
 def test_a_state_of_another_rule_is_refused():
     module = network()
     first, other = (TorchOptimizer(SGD(rate, 0.9), module, batches()[0][0]) for rate in (0.1, 0.2))
-    with pytest.raises(ValueError, match=r"one of another optimizer: .* SGD .* the training began with"):
+    with pytest.raises(ValueError, match=r"one of another optimizer or module: .* SGD .* began with"):
         other.load_state_dict(first.state_dict())
 
 
@@ -292,3 +292,81 @@ def test_faulty_settings_and_foreign_parameters_are_refused():
         TorchOptimizer(SGD(), module, inputs, nn.Linear(2, 3).parameters())
     with pytest.raises(ValueError, match="more than one parameter group"):
         TorchOptimizer(SGD(), module, inputs).add_param_group({"params": [module[0].weight]})
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("kind", [UNFOptimizer, Celo2Optimizer])
+def test_a_learned_rule_moves_modules_of_other_types(kind, dtype):
+    torch.manual_seed(4)
+    inputs = torch.randn(8, 5)
+    net = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+    rule = kind(wsl.trace(net, inputs))
+    moved = []
+    for one in (net, copy.deepcopy(net).to(dtype)):
+        typed = inputs.to(next(one.parameters()).dtype)
+        optimizer = TorchOptimizer(rule, one, typed)
+        for _ in range(3):
+            optimizer.zero_grad()
+            one(typed).square().mean().backward()
+            optimizer.step()
+        moved.append(nn.utils.parameters_to_vector(one.parameters()))
+    assert moved[1].dtype == dtype
+    tolerance = 0.02 if dtype == torch.bfloat16 else 1e-5
+    assert torch.allclose(moved[0].to(dtype), moved[1], rtol=tolerance, atol=tolerance)
+
+
+class Scaled(nn.Module):
+    """With a single number, and an embedding whose gradient may be sparse."""
+
+    def __init__(self, sparse):
+        super().__init__()
+        self.embedding, self.layer = nn.Embedding(6, 4, sparse=sparse), nn.Linear(4, 2)
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, rows):
+        return self.layer(self.embedding(rows)) * self.scale
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_numbers_without_dimensions_and_sparse_gradients(sparse):
+    torch.manual_seed(5)
+    rows = torch.randint(6, (8,))
+    ours, theirs = Scaled(sparse), Scaled(False)
+    theirs.load_state_dict(ours.state_dict())
+    pairs = [
+        (ours, TorchOptimizer(Adam(0.01), ours, rows)),
+        (theirs, torch.optim.Adam(theirs.parameters(), 0.01)),
+    ]
+    for net, optimizer in pairs:
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(rows).square().mean().backward()
+            optimizer.step()
+    for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(own, other, atol=1e-6)
+    assert ours.scale != 2
+
+
+def test_states_belong_to_settings_and_architecture_and_stay_as_they_were_given():
+    inputs = torch.randn(8, 5)
+
+    def made(rule, hidden=4):
+        net = nn.Sequential(nn.Linear(5, hidden), nn.ReLU(), nn.Linear(hidden, 3))
+        return net, TorchOptimizer(rule, net, inputs)
+
+    def step(net, optimizer):
+        net(inputs).square().mean().backward()
+        optimizer.step()
+
+    first = made(SGD(0.1, 0.9))
+    step(*first)
+    state = first[1].state_dict()
+    kept = copy.deepcopy(state)
+    step(*first)
+    other = made(SGD(0.1, 0.9))
+    other[1].load_state_dict(state)
+    step(*other)
+    assert torch.equal(state["state"]["training"]["step"], kept["state"]["training"]["step"])
+    for _, wrong in (made(SGD(0.1, 0.9, nesterov=True)), made(SGD(0.1, 0.9), hidden=6)):
+        with pytest.raises(ValueError, match="another optimizer or module"):
+            wrong.load_state_dict(state)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from wsl.learnopt._random import next_seeds
-from wsl.learnopt._types import State, Tensors, map_state
+from wsl.learnopt._types import State, Tensors, lane_rows, map_state
 from wsl.learnopt.optimizers import Optimizer
 from wsl.learnopt.tasks import Task
 
@@ -160,7 +160,7 @@ def _finite(losses: Tensor, tensors: Tensors) -> Tensor:
     with torch.no_grad():
         total = losses
         for tensor in tensors.values():
-            total = total + tensor.flatten(1).sum(1)
+            total = total + lane_rows(tensor).sum(1)
         return total - total == 0
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from wsl.learnopt._types import Tensors, map_state
 from wsl.learnopt.optimizers import Optimizer
+from wsl.spec import WeightSpec
 from wsl.trace import trace
 
 _TRAINING, _RULE = "training", "rule"
@@ -22,6 +23,9 @@ class TorchOptimizer(torch.optim.Optimizer):
     are frozen, that no group holds or that have no gradient stay as they are, and count with a gradient of 0.
     A step in which nothing has a gradient changes nothing. Running statistics of norms are left alone. A
     parameter that the module uses under several names moves by the mean of what the rule says of each.
+
+    Numbers are those of the widest type among the parameters, and at least of float32: so are the state of a
+    module in bfloat16, and a learned rule on one in float64. Sparse gradients count as dense ones.
 
     The state is that of the whole module, under one key. A training that is resumed from :meth:`state_dict`
     goes on as the unbroken one, bit for bit.
@@ -52,9 +56,14 @@ class TorchOptimizer(torch.optim.Optimizer):
     ) -> None:
         spec = trace(module, example_inputs)
         self._rule = copy.deepcopy(optimizer.on(spec)).requires_grad_(False)
-        self._digest = _digest(self._rule)
+        self._digest = _digest(self._rule, spec)
         named = module.named_parameters(remove_duplicate=False)
         self._named = {name: value for name, value in named if name in spec.tensors}
+        self._type = torch.float32
+        for value in self._named.values():
+            self._type = torch.promote_types(self._type, value.dtype)
+        if self._type == torch.float64:
+            self._rule.double()
         self._names: dict[int, list[str]] = {}
         for name, value in self._named.items():
             self._names.setdefault(id(value), []).append(name)
@@ -95,9 +104,9 @@ class TorchOptimizer(torch.optim.Optimizer):
         grads = {name: self._gradient(value) for name, value in self._named.items()}
         if all(grad is None for grad in grads.values()):
             return loss
-        params = {name: value.detach()[None] for name, value in self._named.items()}
+        params = {name: value.detach()[None].to(self._type) for name, value in self._named.items()}
         slopes = {
-            name: torch.zeros_like(params[name]) if grad is None else grad[None]
+            name: torch.zeros_like(params[name]) if grad is None else grad[None].to(self._type)
             for name, grad in grads.items()
         }
         first = next(iter(params.values()))
@@ -105,13 +114,13 @@ class TorchOptimizer(torch.optim.Optimizer):
         here = states[_TRAINING]
         if not here:
             self._rule.to(first.device)
-            here |= {"step": first.new_zeros(1, dtype=torch.int64), "state": self._rule.init(params)}
+            here = {"step": first.new_zeros(1, dtype=torch.int64), "state": self._rule.init(params)}
         elif here["step"].device != first.device:  # of a checkpoint, or the module has been moved
             self._rule.to(first.device)
-            here |= map_state(lambda value: value.to(first.device), here)
+            here = dict[str, Any](map_state(lambda value: value.to(first.device), here))
         told = first.new_full((1,), torch.nan if loss is None else float(loss))
         new, state = self._rule.update(slopes, here["state"], params, here["step"], told)
-        here |= {"step": here["step"] + 1, "state": state}
+        states[_TRAINING] = {"step": here["step"] + 1, "state": state}  # dictionaries given away stay
         for group in self.param_groups:
             moving = [value for value in group["params"] if self._gradient(value) is not None]
             if moving:
@@ -119,7 +128,8 @@ class TorchOptimizer(torch.optim.Optimizer):
         return loss
 
     def _gradient(self, value: Tensor) -> Tensor | None:
-        return value.grad if id(value) in self._trained and value.requires_grad else None
+        grad = value.grad if id(value) in self._trained and value.requires_grad else None
+        return grad if grad is None or not grad.is_sparse else grad.to_dense()
 
     def _mean(self, new: Tensors, value: Tensor) -> Tensor:
         """Where a parameter is to go."""
@@ -128,20 +138,23 @@ class TorchOptimizer(torch.optim.Optimizer):
         return mean.to(value.dtype)
 
     def state_dict(self) -> dict[str, Any]:
-        """State, settings of groups, and a digest of the rule, which is not stored itself."""
+        """State, settings of groups, and a digest of rule and architecture, which are not stored themselves.
+
+        Later steps change nothing in it.
+        """
         return {**super().state_dict(), _RULE: self._digest}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a :meth:`state_dict`.
 
         Raises:
-            ValueError: it is of another optimizer, or of other groups.
+            ValueError: it is of another optimizer or architecture, or of other groups.
         """
         if (found := state_dict.get(_RULE)) != self._digest:
             raise ValueError(
-                f"the state is one of another optimizer: its rule has the digest {found}, and that of this "
-                f"{type(self._rule).__name__} is {self._digest}. Resume with the optimizer, or the file of "
-                "it, that the training began with."
+                "the state is one of another optimizer or module: rule and architecture have the digest "
+                f"{found}, and those of this {type(self._rule).__name__} {self._digest}. Resume with the "
+                "network and the optimizer, or the file of it, that the training began with."
             )
         super().load_state_dict({name: value for name, value in state_dict.items() if name != _RULE})
 
@@ -154,9 +167,13 @@ def _move(params: list[Tensor], new: list[Tensor], group: dict[str, Any]) -> Non
         torch._foreach_sub_(params, shrunk)
 
 
-def _digest(rule: Optimizer) -> str:
-    """Of the class and of all parameters and constants."""
-    found = hashlib.sha256(type(rule).__name__.encode())
+def _digest(rule: Optimizer, spec: WeightSpec) -> str:
+    """Of the class, of all parameters, constants and plain settings, and of the architecture."""
+    found = hashlib.sha256(f"{type(rule).__name__}\n{spec}".encode())
+    for name, module in rule.named_modules():
+        for setting, value in sorted(vars(module).items()):
+            if isinstance(value, bool | int | float | str) and setting != "training":
+                found.update(f"\n{name}.{setting}={value!r}".encode())
     for name, value in rule.state_dict().items():
         found.update(name.encode())
         found.update(value.detach().cpu().contiguous().numpy().tobytes())

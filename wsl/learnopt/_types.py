@@ -24,7 +24,12 @@ def map_state(function: Callable[..., Tensor], state: State, *others: State) -> 
 
 def flatten_lanes(tensors: Tensors) -> Tensor:
     """``(L, P)``: the values of each lane side by side, in the order of the dictionary."""
-    return torch.cat([tensor.flatten(1) for tensor in tensors.values()], 1)
+    return torch.cat([lane_rows(tensor) for tensor in tensors.values()], 1)
+
+
+def lane_rows(tensor: Tensor) -> Tensor:
+    """``(L, *shape)`` to ``(L, n)``, numbers ``(L,)`` to ``(L, 1)``."""
+    return tensor.flatten(1) if tensor.ndim > 1 else tensor.unsqueeze(1)
 
 
 def split_lanes(flat: Tensor, like: Tensors) -> Tensors:

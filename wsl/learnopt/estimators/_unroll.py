@@ -7,7 +7,7 @@ from torch import Tensor
 
 from wsl.learnopt._lanes import Lanes, restart, step_lanes
 from wsl.learnopt._random import next_seeds
-from wsl.learnopt._types import Tensors
+from wsl.learnopt._types import Tensors, lane_rows
 from wsl.learnopt.estimators._objective import Objective
 from wsl.learnopt.optimizers import Optimizer
 from wsl.learnopt.tasks import Task
@@ -106,8 +106,8 @@ def unroll(
 def update_norm(before: Tensors, after: Tensors) -> float:
     """Mean over the lanes, where it is finite, of the norm of their change as a share of their norm."""
     with torch.no_grad():
-        change = sum((after[name] - before[name]).flatten(1).square().sum(1) for name in before)
-        size = sum(value.flatten(1).square().sum(1) for value in before.values())
+        change = sum(lane_rows(after[name] - before[name]).square().sum(1) for name in before)
+        size = sum(lane_rows(value).square().sum(1) for value in before.values())
         shares = (torch.as_tensor(change) / torch.as_tensor(size)).sqrt()
         finite = shares[shares.isfinite()]
         return float(finite.mean()) if len(finite) else 0.0
