@@ -9,7 +9,18 @@ from torch import nn
 from torch.func import functional_call
 
 import wsl
-from wsl.learnopt import SGD, Adam, AdamW, Celo2Optimizer, Muon, Optimizer, TorchOptimizer, UNFOptimizer
+from wsl.learnopt import (
+    SGD,
+    Adam,
+    AdamW,
+    Celo2Optimizer,
+    DeepSetsOptimizer,
+    Muon,
+    Optimizer,
+    SmallFCOptimizer,
+    TorchOptimizer,
+    UNFOptimizer,
+)
 
 QUIET = {
     "accelerator": "cpu",
@@ -370,3 +381,21 @@ def test_states_belong_to_settings_and_architecture_and_stay_as_they_were_given(
     for _, wrong in (made(SGD(0.1, 0.9, nesterov=True)), made(SGD(0.1, 0.9), hidden=6)):
         with pytest.raises(ValueError, match="another optimizer or module"):
             wrong.load_state_dict(state)
+
+
+@pytest.mark.parametrize("kind", [UNFOptimizer, DeepSetsOptimizer, SmallFCOptimizer, Celo2Optimizer])
+def test_learned_optimizers_move_numbers_without_dimensions(kind):
+    torch.manual_seed(0)
+    module, rows = Scaled(False), torch.randint(6, (8,))
+    optimizer = TorchOptimizer(kind(wsl.trace(module, rows)), module, rows)
+    before = module.scale.item()
+    module(rows).square().mean().backward()
+    optimizer.step()
+    assert module.scale.isfinite() and module.scale.item() != before
+
+
+def test_copies_are_refused():
+    module, x = nn.Linear(3, 2), torch.randn(4, 3)
+    optimizer = TorchOptimizer(SGD(0.1), module, x)
+    with pytest.raises(TypeError, match="state_dict"):
+        copy.deepcopy(optimizer)

@@ -3,7 +3,7 @@
 import copy
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -136,6 +136,12 @@ class TorchOptimizer(torch.optim.Optimizer):
         found = [new[name][0] for name in self._names[id(value)]]
         mean = found[0] if len(found) == 1 else torch.stack(found).mean(0)
         return mean.to(value.dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        raise TypeError(
+            "a TorchOptimizer moves the parameters of its module, and a copy of it would move the same ones. "
+            "Make one for the copy of the module, and give it this one's state_dict()."
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """State, settings of groups, and a digest of rule and architecture, which are not stored themselves.

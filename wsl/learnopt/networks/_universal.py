@@ -99,13 +99,15 @@ class _Place(NamedTuple):
 
     def to_state(self, block: Tensor) -> Tensor:
         """``(L, C, n)`` to ``(L, C, *sizes)``."""
-        moved = block.unflatten(-1, self.view).permute(0, 1, *(dim + 2 for dim in self.order))
+        apart = block.reshape(*block.shape[:2], *self.view)
+        moved = apart.permute(0, 1, *(dim + 2 for dim in self.order))
         return moved.reshape(*block.shape[:2], *self.sizes)
 
     def from_state(self, state: Tensor) -> Tensor:
         """``(L, *sizes, 1)`` to ``(L, n)``."""
         apart = state.reshape(len(state), *(self.view[dim] for dim in self.order))
-        return apart.permute(0, *(self.order.index(dim) + 1 for dim in range(len(self.view)))).flatten(1)
+        block = apart.permute(0, *(self.order.index(dim) + 1 for dim in range(len(self.view))))
+        return block.reshape(len(state), -1)
 
 
 def _place(ref: BlockRef) -> _Place:
