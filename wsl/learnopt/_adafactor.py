@@ -104,7 +104,7 @@ class AdafactorFeatures(OptimizerFeatures):
         )
         for ref, grad, square, momentum in parts:
             view, key = ref.block.view, ref.key
-            square = square.unflatten(-1, view)
+            square = square.reshape(len(square), *view)
             dims = _factored(ref)
             row = column = rows[key] = self._mean(tensor_of(old_rows, key), square, dims[1:])
             row_root = column_root = scale = (row + self.floor).rsqrt()
@@ -112,17 +112,17 @@ class AdafactorFeatures(OptimizerFeatures):
                 column = columns[key] = self._mean(tensor_of(old_columns, key), square, dims[:1])
                 column_root = (column + self.floor).rsqrt()
                 scale = row_root * column_root * (row.mean(dims[0] + 2, keepdim=True) + self.floor).sqrt()
-            grad, momentum = grad.unsqueeze(1).unflatten(-1, view), momentum.unflatten(-1, view)
+            grad, momentum = (x.reshape(len(x), -1, *view) for x in (grad, momentum))
             own = [grad * scale, row, column, row_root, column_root, momentum * scale]
-            wide = [x.expand(*x.shape[:2], *view).flatten(2) for x in own]
+            wide = [x.expand(*x.shape[:2], *view).reshape(*x.shape[:2], -1) for x in own]
             features.append(torch.cat(wide, dim=1))
         return rows, columns, torch.cat(features, dim=-1)
 
     def _mean(self, means: Tensor, square: Tensor, over: tuple[int, ...]) -> Tensor:
         """The moving mean of squares ``(L, *view)``, averaged over a dimension of the view or none."""
         news = square.mean([dim + 1 for dim in over], keepdim=True) if over else square
-        shape = means.shape
-        return moving_means(means.flatten(2), news.flatten(1), self.logit_factors.sigmoid()).reshape(shape)
+        flat = means.reshape(*means.shape[:2], -1), news.reshape(len(news), -1)
+        return moving_means(*flat, self.logit_factors.sigmoid()).reshape(means.shape)
 
 
 def _factored(ref: BlockRef) -> tuple[int, ...]:
