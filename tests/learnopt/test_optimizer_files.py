@@ -106,6 +106,14 @@ def test_architectures_of_other_sizes_are_taken_and_others_refused(tmp_path):
         load(tmp_path / "unf.safetensors", deeper, INPUTS)
 
 
+def test_parameters_keep_their_type(tmp_path):
+    optimizer = made(KINDS["UNFOptimizer"]).double()
+    save(optimizer, tmp_path / "o.safetensors", CARD)
+    again = dict(read_optimizer(tmp_path / "o.safetensors").build().named_parameters())
+    for name, value in optimizer.named_parameters():
+        assert again[name].dtype == torch.float64 and torch.equal(again[name], value)
+
+
 def test_any_reader_of_safetensors_reads_it(path):
     safetensors = pytest.importorskip("safetensors.torch")
     found = safetensors.load_file(path)

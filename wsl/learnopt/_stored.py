@@ -78,6 +78,9 @@ class OptimizerFile:
             raise OptimizerFileError(
                 f"no {self.kind} can be made of the arguments {shortened(self.arguments)}: {shortened(err)}."
             ) from err
+        for name, value in made.named_parameters():
+            if self.tensors[name].dtype == torch.float64:
+                value.data = value.data.double()  # as it was written
         made.load_state_dict(self.tensors)
         return made.requires_grad_(False)
 
