@@ -2,6 +2,7 @@
 
 import csv
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -300,6 +301,9 @@ def test_given_problems_can_be_built_and_are_trained(path):
 
 
 def test_the_command_compares_files_and_resumes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        logging.getLogger("wsl"), "handlers", []
+    )  # of earlier tests, whose streams are closed
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configs" / "problems").mkdir(parents=True)
     data = {"data": {"init_args": {"task": QUADRATIC, "horizon": 500}}}

@@ -85,6 +85,8 @@ def test_a_task_that_does_not_serve(zoo_path, tmp_path, text, said):
     with pytest.raises(BenchError, match=said):
         plan_runs(asked, Zoo.open(zoo_path))
     if text == "a: 1":
-        (tmp_path / "bench" / "mine.yaml").write_text("{monitor: val/accuracy, mode: max}")
+        (tmp_path / "bench" / "mine.yaml").write_text(
+            "{model: {class_path: a.B, init_args: {}}, monitor: val/accuracy, mode: max}"
+        )
         with pytest.raises(BenchError, match="holds no encoders"):
             plan_runs(asked, Zoo.open(zoo_path))

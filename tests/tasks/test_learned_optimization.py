@@ -125,6 +125,8 @@ def test_held_out_losses_are_those_of_a_training_of_its_own(trained):
         momentum = task.learned.logit_momentum.sigmoid() * momentum + grads["weight"]
         weights = weights - task.learned.log_rate.exp() * momentum
     wanted = torch.stack(losses[:10]).detach()
+    gone = (wanted > 10 * wanted[0].abs()).int().cummax(0).values.bool()
+    wanted = torch.where(gone, 10 * wanted[0].abs(), wanted)  # from the step on where it diverges
     assert float(trainer.callback_metrics["val/loss"]) == pytest.approx(float(wanted.mean()))
     assert torch.allclose(task.curves["Quadratics"], wanted.mean(1))
 
