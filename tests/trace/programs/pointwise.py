@@ -36,7 +36,7 @@ STEPS: Steps = {
     "constant": lambda p, a, b: a * torch.linspace(0.5, 1, a.shape[-1], dtype=a.dtype),
     "constant_tokens": lambda p, a, b: a * torch.linspace(0.5, 1, a.shape[1], dtype=a.dtype)[:, None],
     "dropout": lambda p, a, b: F.dropout(a, 0.5, training=False),
-    "branch": lambda p, a, b: a + 1 if a.sum() > 0 else a * 2,
+    "branch": lambda p, a, b: a + 1 if a.sum() > 0.1 else a * 2,  # norms make sums of 0
     "item": lambda p, a, b: a * b.mean().item(),
     "numpy": lambda p, a, b: a + torch.from_numpy(a.detach().numpy().copy()),
     "float32": lambda p, a, b: a + a.to(torch.float64).square().to(a.dtype),
