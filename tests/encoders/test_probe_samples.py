@@ -38,6 +38,15 @@ def test_samples_stay_unless_they_are_learned() -> None:
         assert all(p.grad is not None for p in encoder.layers.parameters())
 
 
+def test_a_single_logit_is_that_of_a_class_against_none() -> None:
+    module, examples = nn.Linear(3, 1), torch.rand(6, 3)
+    probes = SampledProbes(module, wsl.trace(module, examples), examples, probes=4)
+    weights = {"weight": torch.tensor([[[0.0, 0.0, 0.0]]] * 2), "bias": torch.tensor([[-1.0], [9.0]])}
+    answers = probes(weights, logits=True)
+    expected = 1 + torch.tensor([[-1.0], [9.0]]).sigmoid().log() / 2
+    assert torch.allclose(answers, expected.expand(2, 4))
+
+
 @pytest.mark.parametrize("kind", [GeneratedProbes, SampledProbes])
 def test_logits_are_read_as_bounded_log_probabilities(kind: type[GeneratedProbes | SampledProbes]) -> None:
     module, examples = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 5)), torch.rand(6, 3)

@@ -176,8 +176,10 @@ def test_networks_that_differ_in_training_only_are_probed_together(tmp_path):
         for dropout in (0.1, 0.3)
     ]
     path = mixed_zoo.build(tmp_path / "z.h5", forwards, each=12).path
-    task = INRClassification(GRAPH, probes=2)
-    task.rehearse(data([str(path)]))
+    task, together = INRClassification(GRAPH, probes=2), data([str(path)])
+    task.build(together)
+    batch = next(iter(together.val_dataloader()))
+    assert task(batch.weights).shape == (len(batch.labels), together.classes)
 
 
 def test_zoos_that_do_not_say_how_networks_run(tmp_path, one_cnn, monkeypatch):

@@ -1,6 +1,6 @@
 """What every data module is: the questions that tasks may ask of their data."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
 from torch import Tensor
@@ -75,3 +75,21 @@ class BaseDataModule(pl.LightningDataModule):
     def fingerprint(self) -> str:
         """Identifies the data's content, for logs and to refuse resuming on other data."""
         raise NotImplementedError
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Refuse to resume training on other data than the checkpoint's; evaluation may be on any.
+
+        Raises:
+            DataError: an entry of :meth:`state_dict` differs.
+        """
+        if self.trainer is None or self.trainer.state.fn != "fit":
+            return
+        given = self.state_dict()
+        if changed := [key for key, value in given.items() if state_dict.get(key) != value]:
+            differences = ", ".join(
+                f"{key} was {state_dict.get(key)!r} and is {given[key]!r}" for key in changed
+            )
+            raise DataError(
+                f"the run to resume saw other data than {self}: {differences}.\n"
+                "  Resume with the run's own data settings, or start a run under another name."
+            )

@@ -94,6 +94,9 @@ class ZooDataModule(BaseDataModule):
         self._labels: np.ndarray | None = None
         self._sound: set[str] = set()
 
+    def __str__(self) -> str:
+        return self.path
+
     def setup(self, stage: str) -> None:
         if self._zoos is not None:
             return
@@ -249,20 +252,6 @@ class ZooDataModule(BaseDataModule):
             "seed": self.seed,
             "augmentations": [f"{type(change).__name__}({vars(change)})" for change in self.augmentations],
         }
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Refuse to resume training on other data than the checkpoint's; evaluation may read any zoo."""
-        if self.trainer is None or self.trainer.state.fn != "fit":
-            return
-        given = self.state_dict()
-        if changed := [key for key, value in given.items() if state_dict.get(key) != value]:
-            differences = ", ".join(
-                f"{key} was {state_dict.get(key)!r} and is {given[key]!r}" for key in changed
-            )
-            raise DataError(
-                f"the run to resume saw other data than {self.path}: {differences}.\n"
-                "  Resume with the run's own data settings, or start a run under another name."
-            )
 
     def _check_finite(self, split: str) -> None:
         """Raise DataError for networks whose weights are not finite: their metrics would not be either."""

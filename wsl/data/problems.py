@@ -86,6 +86,9 @@ class ProblemDataModule(BaseDataModule):
             )
         self.setup(stage)
 
+    def __str__(self) -> str:
+        return "these problems"
+
     def setup(self, stage: str) -> None:
         """Nothing to open."""
 
@@ -132,20 +135,6 @@ class ProblemDataModule(BaseDataModule):
     def state_dict(self) -> dict[str, Any]:
         names = ("fingerprint", "steps", "held_out", "horizon")
         return {name: getattr(self, name) for name in names}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Refuse to resume training on other problems than the checkpoint's."""
-        if self.trainer is None or self.trainer.state.fn != "fit":
-            return
-        given = self.state_dict()
-        if changed := [key for key, value in given.items() if state_dict.get(key) != value]:
-            differences = ", ".join(
-                f"{key} was {state_dict.get(key)!r} and is {given[key]!r}" for key in changed
-            )
-            raise DataError(
-                f"the run to resume was one on other problems: {differences}.\n"
-                "  Resume with the run's own data settings, or start a run under another name."
-            )
 
     def _problems(self, split: str) -> DataLoader[HeldOut]:
         seeds = _HELD_OUT[split] + torch.arange(self.held_out)

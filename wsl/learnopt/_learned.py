@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from wsl.learnopt._entries import Entries
 from wsl.learnopt._features import OptimizerFeatures, moving_means, state_of, tensor_of
-from wsl.learnopt._types import State, Tensors
+from wsl.learnopt._types import State, Tensors, under
 from wsl.learnopt.networks import UpdateNetwork
 from wsl.learnopt.optimizers import Optimizer
 from wsl.learnopt.optimizers._base import lane_column
@@ -151,5 +151,5 @@ class NormalisedOptimizer(LearnedOptimizer):
 
 def _call(module: nn.Module, thetas: Tensors, prefix: str, *args: Any) -> Any:
     """``module(*args)`` with those parameters that ``thetas`` has under its prefix."""
-    own = {name.removeprefix(prefix): theta for name, theta in thetas.items() if name.startswith(prefix)}
+    own = under(thetas, prefix)
     return functional_call(module, own, args) if own else module(*args)

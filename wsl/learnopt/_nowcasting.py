@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from wsl.learnopt._features import state_of, tensor_of
 from wsl.learnopt._nowcast import Nowcaster
-from wsl.learnopt._types import State, Tensors
+from wsl.learnopt._types import State, Tensors, under
 from wsl.learnopt.optimizers import Optimizer
 from wsl.spec import WeightSpec
 
@@ -75,7 +75,7 @@ class Nowcasting(Optimizer):
         self, thetas: Tensors, grads: Tensors, state: State, params: Tensors, step: Tensor, loss: Tensor
     ) -> tuple[Tensors, State]:
         given = grads, state_of(state, "base"), params, step, loss
-        own = _under(thetas, "base.")
+        own = under(thetas, "base.")
         new, base = self.base.update_each(own, *given) if own else self.base.update(*given)
         past = {name: tensor_of(state_of(state, "past"), name) for name in state_of(state, "past")}
         kept = ((step + 1) % (self.every // self.nowcaster.checkpoints) == 0).nonzero().squeeze(1)
@@ -88,7 +88,7 @@ class Nowcasting(Optimizer):
             }
         due = ((step + 1) % self.every == 0).nonzero().squeeze(1)
         if len(due):
-            jumped = self._predict(_under(thetas, "nowcaster."), past, due, step[due] + 1)
+            jumped = self._predict(under(thetas, "nowcaster."), past, due, step[due] + 1)
             new = {
                 name: value.index_copy(0, due, jumped[name]) if name in jumped else value
                 for name, value in new.items()
@@ -119,7 +119,3 @@ class Nowcasting(Optimizer):
             rows = {name: value[lane : lane + 1] for name, value in past.items()}
             parts.append(functional_call(self.nowcaster, theta, (rows, ahead[i : i + 1])))
         return {name: torch.cat([part[name] for part in parts]) for name in past}
-
-
-def _under(thetas: Tensors, prefix: str) -> Tensors:
-    return {name.removeprefix(prefix): value for name, value in thetas.items() if name.startswith(prefix)}

@@ -1,14 +1,38 @@
 """Given learned optimizers, made from a specification and plain values."""
 
+from abc import abstractmethod
+
 from wsl.encoders import GraphMetanetwork
 from wsl.learnopt._adafactor import AdafactorFeatures
 from wsl.learnopt._features import MomentumFeatures
 from wsl.learnopt._learned import LearnedOptimizer, NormalisedOptimizer
-from wsl.learnopt.networks import NFN, UNF, EncoderNetwork, PerParameter
+from wsl.learnopt.networks import NFN, UNF, EncoderNetwork, PerParameter, UpdateNetwork
 from wsl.spec import WeightSpec
 
 
-class UNFOptimizer(LearnedOptimizer):
+class _PaperOptimizer(LearnedOptimizer):
+    """What the optimizers of Zhou et al. 2024 (arXiv:2402.05232) share: all but the update network."""
+
+    def __init__(
+        self,
+        spec: WeightSpec,
+        hidden: int = 32,
+        layers: int = 3,
+        rate: float = 0.1,
+        gain: float = 0.01,
+        momentum: float = 0.9,
+    ) -> None:
+        features = MomentumFeatures()
+        network = self.make_network(spec, features.entry_channels, features.shared_channels, hidden, layers)
+        super().__init__(spec, features, network, rate=rate, gain=gain, momentum=momentum)
+
+    @staticmethod
+    @abstractmethod
+    def make_network(spec: WeightSpec, entry: int, shared: int, hidden: int, layers: int) -> UpdateNetwork:
+        """The network, for so many channels of each weight and of all."""
+
+
+class UNFOptimizer(_PaperOptimizer):
     """A universal neural functional as an optimizer: 19 channels, an MLP of every weight, a universal layer.
 
     3,783 parameters on a 64-32-10 MLP. They depend on the tensors of the architecture, but not on its sizes:
@@ -22,21 +46,12 @@ class UNFOptimizer(LearnedOptimizer):
     Source: Zhou et al. 2024 (arXiv:2402.05232, appendix C.1).
     """
 
-    def __init__(
-        self,
-        spec: WeightSpec,
-        hidden: int = 32,
-        layers: int = 3,
-        rate: float = 0.1,
-        gain: float = 0.01,
-        momentum: float = 0.9,
-    ) -> None:
-        features = MomentumFeatures()
-        network = UNF(spec, features.entry_channels, features.shared_channels, hidden, layers)
-        super().__init__(spec, features, network, rate=rate, gain=gain, momentum=momentum)
+    @staticmethod
+    def make_network(spec: WeightSpec, entry: int, shared: int, hidden: int, layers: int) -> UpdateNetwork:
+        return UNF(spec, entry, shared, hidden, layers)
 
 
-class NFNOptimizer(LearnedOptimizer):
+class NFNOptimizer(_PaperOptimizer):
     """:class:`UNFOptimizer` with an NP-layer in place of the universal one, for MLPs and plain CNNs.
 
     Args:
@@ -49,21 +64,12 @@ class NFNOptimizer(LearnedOptimizer):
     Source: Zhou et al. 2024 (arXiv:2402.05232), a baseline.
     """
 
-    def __init__(
-        self,
-        spec: WeightSpec,
-        hidden: int = 32,
-        layers: int = 3,
-        rate: float = 0.1,
-        gain: float = 0.01,
-        momentum: float = 0.9,
-    ) -> None:
-        features = MomentumFeatures()
-        network = NFN(spec, features.entry_channels, features.shared_channels, hidden, layers)
-        super().__init__(spec, features, network, rate=rate, gain=gain, momentum=momentum)
+    @staticmethod
+    def make_network(spec: WeightSpec, entry: int, shared: int, hidden: int, layers: int) -> UpdateNetwork:
+        return NFN(spec, entry, shared, hidden, layers)
 
 
-class DeepSetsOptimizer(LearnedOptimizer):
+class DeepSetsOptimizer(_PaperOptimizer):
     """:class:`UNFOptimizer` without its universal layer: an MLP of every weight. 2,788 parameters anywhere.
 
     Args:
@@ -74,18 +80,9 @@ class DeepSetsOptimizer(LearnedOptimizer):
     no room for pooled terms; :class:`wsl.learnopt.networks.DeepSets` has them.
     """
 
-    def __init__(
-        self,
-        spec: WeightSpec,
-        hidden: int = 32,
-        layers: int = 3,
-        rate: float = 0.1,
-        gain: float = 0.01,
-        momentum: float = 0.9,
-    ) -> None:
-        features = MomentumFeatures()
-        network = PerParameter(features.entry_channels, features.shared_channels, hidden, layers)
-        super().__init__(spec, features, network, rate=rate, gain=gain, momentum=momentum)
+    @staticmethod
+    def make_network(spec: WeightSpec, entry: int, shared: int, hidden: int, layers: int) -> UpdateNetwork:
+        return PerParameter(entry, shared, hidden, layers)
 
 
 class SmallFCOptimizer(LearnedOptimizer):

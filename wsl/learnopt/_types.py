@@ -22,6 +22,11 @@ def map_state(function: Callable[..., Tensor], state: State, *others: State) -> 
     return found
 
 
+def under(thetas: Tensors, prefix: str) -> Tensors:
+    """Those of the parameters of one part of a module, by their names in it."""
+    return {name.removeprefix(prefix): theta for name, theta in thetas.items() if name.startswith(prefix)}
+
+
 def flatten_lanes(tensors: Tensors) -> Tensor:
     """``(L, P)``: the values of each lane side by side, in the order of the dictionary."""
     return torch.cat([lane_rows(tensor) for tensor in tensors.values()], 1)

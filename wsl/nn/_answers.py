@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.func import vmap
+from torch.nn.functional import logsigmoid
 
 from wsl.nn._probed_module import Inputs, ProbedModule
 from wsl.spec import WeightSpec
@@ -19,7 +20,8 @@ class AnsweringModule(ProbedModule):
     """Runs every network on the same inputs, and returns its answers; subclasses make the inputs.
 
     Shapes: weights ``(B, *shape)``, raw, to ``(B, channels)``: all real numbers of the module's output for
-    all probes; ``channels`` says how many. With ``logits`` the last dimension of outputs counts as classes:
+    all probes; ``channels`` says how many. With ``logits`` the last dimension of outputs counts as classes (a
+    single one as a class against none):
     log-probabilities, at least :data:`LEAST_LOG_PROBABILITY` and scaled to [-1, 1], are returned in place of
     logits, which have no bounds.
     """
@@ -79,7 +81,8 @@ class SampledProbes(AnsweringModule):
 
 
 def _log_probabilities(logits: Tensor) -> Tensor:
-    bounded = logits.log_softmax(-1).clamp(min=LEAST_LOG_PROBABILITY)
+    found = logits.log_softmax(-1) if logits.shape[-1] > 1 else logsigmoid(logits)
+    bounded = found.clamp(min=LEAST_LOG_PROBABILITY)
     return 1 - 2 * bounded / LEAST_LOG_PROBABILITY
 
 

@@ -95,13 +95,13 @@ class BaseTask(ConfiguredTask):
             self._check_record(record, f"the data, {data.fingerprint}")
             self._probe_also(data)
             return
-        self._build(record, data.examples)
+        self._build(record, self._examples_of(data))
         if not self.trainer.ckpt_path:
             self.set_data(data)
 
     def build(self, data: BaseDataModule) -> None:
         """Build the task without a run, as at the start of one on ``data``: with new random parameters."""
-        self._build(self._record_of(data), data.examples)
+        self._build(self._record_of(data), self._examples_of(data))
         self.set_data(data)
 
     @property
@@ -137,7 +137,7 @@ class BaseTask(ConfiguredTask):
         record = self._record_of(data)
         try:
             with torch.random.fork_rng(devices=[]):
-                self._build(record, data.examples)
+                self._build(record, self._examples_of(data))
                 self._factories["schedule"](self._factories["optimizer"](self.parameters()), 1)
         except (TypeError, ValueError, RuntimeError) as err:  # what constructors raise on faulty arguments
             if isinstance(err, TaskError):
@@ -212,6 +212,10 @@ class BaseTask(ConfiguredTask):
             "zoo": data.fingerprint,
             "version": wsl.__version__,
         }
+
+    def _examples_of(self, data: BaseDataModule) -> Tensor | None:
+        """Inputs to start probes from, which are read only where there are probes."""
+        return data.examples if self.probes else None
 
     def _build(self, record: dict[str, Any], examples: Tensor | None = None) -> None:
         """Make encoder and head; probes start at ``examples``, if there are any."""
