@@ -102,8 +102,45 @@ def test_architectures_of_other_sizes_are_taken_and_others_refused(tmp_path):
     deeper = nn.Sequential(network(), nn.Tanh(), nn.Linear(2, 3))
     assert load(tmp_path / "unf.safetensors", network(hidden=11), INPUTS).param_groups
     assert load(tmp_path / "fc.safetensors", deeper, INPUTS).param_groups
-    with pytest.raises(SpecError, match=r"unf.safetensors does not fit the module: the parameters of UNF"):
+    with pytest.raises(
+        SpecError,
+        match=r"(?s)unf.safetensors does not fit the module: the parameters of UNF depend on the "
+        r"architecture; those fit that have the same layers in the same order, of any width.*its own: 0.weight \(6, 5\), .*"
+        r"given: .*2.weight \(3, 2\).*Celo2Optimizer and GraphOptimizer take any",
+    ):
         load(tmp_path / "unf.safetensors", deeper, INPUTS)
+
+
+class Named(nn.Module):
+    """A CNN whose layers have names."""
+
+    def __init__(self):
+        super().__init__()
+        self.filters, self.classes = nn.Conv2d(1, 3, 3), nn.Linear(3, 2)
+
+    def forward(self, images):
+        return self.classes(self.filters(images).relu().mean((2, 3)))
+
+
+@pytest.mark.parametrize("kind", ["UNFOptimizer", "NFNOptimizer"])
+def test_names_of_layers_do_not_matter(kind, tmp_path):
+    class Numbered(nn.Sequential):
+        def forward(self, images):
+            return self[1](self[0](images).relu().mean((2, 3)))
+
+    torch.manual_seed(5)
+    named, images = Named(), torch.randn(4, 1, 5, 5)
+    numbered = Numbered(nn.Conv2d(1, 3, 3), nn.Linear(3, 2))
+    numbered.load_state_dict(dict(zip(numbered.state_dict(), named.state_dict().values(), strict=True)))
+    save(KINDS[kind](wsl.trace(named, images), gain=0.5), tmp_path / "o.safetensors", CARD)
+    for module in (named, numbered):
+        optimizer = load(tmp_path / "o.safetensors", module, images)
+        for _ in range(3):
+            optimizer.zero_grad()
+            module(images).square().sum().backward()
+            optimizer.step()
+    for one, other in zip(named.parameters(), numbered.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_parameters_keep_their_type(tmp_path):

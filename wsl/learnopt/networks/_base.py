@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from wsl.spec import SpecError, WeightSpec
 
+_SHOWN = 12
+
 
 class UpdateNetwork(nn.Module, ABC):
     """Base of all update networks; equivariant to permutations of hidden neurons.
@@ -36,12 +38,23 @@ class UpdateNetwork(nn.Module, ABC):
         """
 
 
-def other_architecture(network: nn.Module, own: WeightSpec, given: WeightSpec) -> SpecError:
-    """The error of a network whose parameters do not fit the architecture that is given."""
+def other_architecture(
+    network: nn.Module, own: WeightSpec, given: WeightSpec, fits: str = "no other one fits"
+) -> SpecError:
+    """The error of a network whose parameters do not fit the architecture that is given.
+
+    Args:
+        fits: which other ones do.
+    """
     return SpecError(
-        f"the parameters of {type(network).__name__} depend on the architecture.\n  its own: {_shapes(own)}\n"
-        f"  given: {_shapes(given)}\n  PerParameter, DeepSets and graph metanetworks read any architecture."
+        f"the parameters of {type(network).__name__} depend on the architecture; {fits}.\n"
+        f"  its own: {_shapes(own)}\n  given: {_shapes(given)}\n"
+        "  DeepSetsOptimizer, SmallFCOptimizer, Celo2Optimizer and GraphOptimizer take any architecture."
     )
+
+
+SAME_LAYERS = "those fit that have the same layers in the same order, of any width"
+"""What fits a network whose parameters do not depend on sizes."""
 
 
 def shrink(module: nn.Module, scale: float) -> None:
@@ -51,5 +64,7 @@ def shrink(module: nn.Module, scale: float) -> None:
             parameter.mul_(scale)
 
 
-def _shapes(spec: WeightSpec) -> dict[str, tuple[int, ...]]:
-    return {name: tensor.shape for name, tensor in spec.tensors.items()}
+def _shapes(spec: WeightSpec) -> str:
+    shapes = [f"{name} {tuple(tensor.shape)}" for name, tensor in spec.tensors.items()]
+    more = f", and {len(shapes) - _SHOWN} more tensors" if len(shapes) > _SHOWN else ""
+    return ", ".join(shapes[:_SHOWN]) + more

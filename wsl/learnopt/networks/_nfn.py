@@ -8,7 +8,7 @@ from torch import Tensor
 
 from wsl.learnopt._entries import Entries
 from wsl.learnopt.networks._affine import affine_stack, run_affine
-from wsl.learnopt.networks._base import UpdateNetwork, other_architecture, shrink
+from wsl.learnopt.networks._base import SAME_LAYERS, UpdateNetwork, other_architecture, shrink
 from wsl.nn import ChainLinear, WeightChain, weight_chain
 from wsl.spec import WeightSpec
 
@@ -62,7 +62,7 @@ class NFN(UpdateNetwork):
     def on(self, spec: WeightSpec) -> Self:
         chain = _chain(spec)
         if _structure(chain) != _structure(self.layer.chain):
-            raise other_architecture(self, self.entries.spec, spec)
+            raise other_architecture(self, self.entries.spec, spec, SAME_LAYERS)
         twin = copy.copy(self)
         twin._modules = self._modules.copy()
         twin.entries = Entries(spec)
@@ -76,6 +76,7 @@ def _chain(spec: WeightSpec) -> WeightChain:
 
 
 def _structure(chain: WeightChain) -> tuple[object, ...]:
-    """What the shapes of the parameters of a layer on ``chain``, and their meaning, depend on."""
-    blocks = [(block.key, block.axes, block.rest) for block in chain.blocks]
+    """What the shapes of the parameters of a layer on ``chain``, and their meaning, depend on: no names."""
+    number = {ref.key: i for i, ref in enumerate(chain.spec.blocks)}
+    blocks = [(number[block.key], block.axes, block.rest) for block in chain.blocks]
     return blocks, [(axis.name, axis.matrices, axis.counted) for axis in chain.axes]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from wsl.learnopt._entries import Entries
 from wsl.learnopt.networks._affine import affine_stack, by_lanes, run_affine
-from wsl.learnopt.networks._base import UpdateNetwork, other_architecture, shrink
+from wsl.learnopt.networks._base import SAME_LAYERS, UpdateNetwork, other_architecture, shrink
 from wsl.nn import NarrowUniversal, Signature, UniversalLinear
 from wsl.spec import BlockRef, WeightSpec
 
@@ -69,8 +69,8 @@ class UNF(UpdateNetwork):
     def on(self, spec: WeightSpec) -> Self:
         entries = Entries(spec)
         places = [_place(ref) for ref in entries.blocks]
-        if [place.axes for place in places] != [place.axes for place in self.places]:
-            raise other_architecture(self, self.entries.spec, spec)
+        if _structure(spec, places) != _structure(self.entries.spec, self.places):
+            raise other_architecture(self, self.entries.spec, spec, SAME_LAYERS)
         twin = copy.copy(self)
         twin._modules = self._modules.copy()
         twin.entries, twin.places = entries, places
@@ -120,6 +120,13 @@ def _place(ref: BlockRef) -> _Place:
     if count > 1:
         names, sizes = (*names, f"positions of {ref.key}"), (*sizes, count)
     return _Place(tuple(view), (*neurons, *others), names, sizes, count > 1)
+
+
+def _structure(spec: WeightSpec, places: Sequence[_Place]) -> tuple[object, ...]:
+    """What the parameters of the layer, and their meaning, depend on: neither sizes nor names of tensors."""
+    neurons = [place.axes[:-1] if place.positions else place.axes for place in places]
+    families = {name: spec.axes[name].family for names in neurons for name in names}
+    return neurons, [place.positions for place in places], families
 
 
 def _layer(spec: WeightSpec, places: Sequence[_Place], channels: int) -> UniversalLinear:
