@@ -1,12 +1,14 @@
 """Functional optimizers as torch's: the same moves in plain loops and in Lightning, resumption, groups."""
 
 import copy
+import pickle
 
 import lightning.pytorch as pl
 import pytest
 import torch
 from torch import nn
 from torch.func import functional_call
+from torch.optim import lr_scheduler as schedulers
 
 import wsl
 from wsl.learnopt import (
@@ -397,5 +399,141 @@ def test_learned_optimizers_move_numbers_without_dimensions(kind):
 def test_copies_are_refused():
     module, x = nn.Linear(3, 2), torch.randn(4, 3)
     optimizer = TorchOptimizer(SGD(0.1), module, x)
-    with pytest.raises(TypeError, match="state_dict"):
-        copy.deepcopy(optimizer)
+    for copied in (copy.deepcopy, copy.copy, pickle.dumps):
+        with pytest.raises(TypeError, match="state_dict"):
+            copied(optimizer)
+
+
+def small(dtype=torch.float32):
+    torch.manual_seed(6)
+    return nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)).to(dtype)
+
+
+def steps(module, optimizer, count, generator):
+    dtype = next(module.parameters()).dtype
+    for _ in range(count):
+        optimizer.zero_grad()
+        module(torch.randn(8, 5, generator=generator).to(dtype)).square().mean().backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("kind", [UNFOptimizer, Celo2Optimizer])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_module_may_be_moved_to_another_type_between_steps(kind, resumed):
+    """And back; with one optimizer, or one that goes on from a state of the other type."""
+    torch.manual_seed(7)
+    rule = kind(wsl.trace(small(), torch.zeros(2, 5)), gain=0.5)
+    whole, moved, inputs = small(torch.float64), small(), torch.zeros(2, 5)
+    one = TorchOptimizer(rule, whole, inputs.double())
+    two = TorchOptimizer(rule, moved, inputs)
+    generators = [torch.Generator().manual_seed(8) for _ in range(2)]
+    for dtype in (torch.float32, torch.float64, torch.float32):
+        moved.to(dtype)
+        if resumed:
+            kept, two = two.state_dict(), TorchOptimizer(rule, moved, inputs.to(dtype))
+            two.load_state_dict(kept)
+        steps(whole, one, 2, generators[0])
+        steps(moved, two, 2, generators[1])
+        if dtype == torch.float64:
+            assert (moved[0].weight.float() != moved[0].weight).any(), "computed in float32"
+    for value, wanted in zip(moved.parameters(), whole.parameters(), strict=True):
+        assert value.dtype == torch.float32 and torch.allclose(value.double(), wanted, atol=1e-5)
+
+
+SCHEDULES = {
+    "step": lambda o: schedulers.StepLR(o, 2),
+    "exponential": lambda o: schedulers.ExponentialLR(o, 0.5),
+    "cosine": lambda o: schedulers.CosineAnnealingLR(o, 5),
+    "restarts": lambda o: schedulers.CosineAnnealingWarmRestarts(o, 5),
+    "linear": lambda o: schedulers.LinearLR(o, 0.5, total_iters=10),
+    "lambda": lambda o: schedulers.LambdaLR(o, lambda step: 0.5**step),
+    "in turn": lambda o: schedulers.SequentialLR(
+        o, [schedulers.ConstantLR(o), schedulers.ExponentialLR(o, 0.5)], [2]
+    ),
+    "plateau": lambda o: schedulers.ReduceLROnPlateau(o, patience=0),
+    "one cycle": lambda o: schedulers.OneCycleLR(o, 0.3, 10, cycle_momentum=False),
+    "cycles": lambda o: schedulers.CyclicLR(o, 0.1, 0.3, 2, cycle_momentum=False),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules_of_torch_do_what_they_do_to_torchs_own(name):
+    pairs = []
+    for make in (
+        lambda m: TorchOptimizer(SGD(1.0), m, batches()[0][0], lr=0.1),
+        lambda m: torch.optim.SGD(m.parameters(), 0.1),
+    ):
+        module = network()
+        optimizer = make(module)
+        schedule = SCHEDULES[name](optimizer)
+        for batch in batches()[:6]:
+            train(module, optimizer, [batch])
+            schedule.step(*([1.0] if name == "plateau" else []))
+        pairs.append((module, optimizer.param_groups[0]["lr"]))
+    (module, rate), (other, wanted) = pairs
+    assert rate == wanted != 0.1
+    assert_close(module, dict(other.named_parameters()))
+
+
+def test_momenta_are_not_cycled():
+    optimizer = TorchOptimizer(SGD(1.0, 0.9), network(), batches()[0][0])
+    for make in (
+        lambda: schedulers.OneCycleLR(optimizer, 0.3, 10),
+        lambda: schedulers.CyclicLR(optimizer, 0.1, 1),
+    ):
+        with pytest.raises(ValueError, match="`cycle_momentum`"):
+            make()
+
+
+def test_a_compiled_module_is_the_module():
+    module, compiled = network(), network()
+    optimizers = [
+        TorchOptimizer(SGD(0.1, 0.9), module, batches()[0][0]),
+        TorchOptimizer(SGD(0.1, 0.9), torch.compile(compiled, backend="eager"), batches()[0][0]),
+    ]
+    train(module, optimizers[0], batches()[:3])
+    train(torch.compile(compiled, backend="eager"), optimizers[1], batches()[:3])
+    assert_close(compiled, dict(module.named_parameters()))
+    optimizers[0].load_state_dict(optimizers[1].state_dict())
+
+
+def test_gradients_add_up_over_batches_and_scalers_skip_steps():
+    inputs, targets = batches()[0]
+    module, other = network().eval(), network().eval()
+    optimizers = TorchOptimizer(SGD(0.1, 0.9), module, inputs), torch.optim.SGD(other.parameters(), 0.1, 0.9)
+    for net, optimizer in zip((module, other), optimizers, strict=True):
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        for number in range(4):
+            optimizer.zero_grad()
+            factor = torch.inf if number == 1 else 1.0
+            for half in (slice(0, 6), slice(6, 12)):
+                loss = nn.functional.mse_loss(net(inputs[half]), targets[half]) * factor
+                scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        assert scaler.get_scale() == 2.0
+    assert_close(module, dict(other.named_parameters()))
+    assert optimizers[0].state_dict()["state"]["training"]["step"].item() == 3
+
+
+class ByHand(Regression):
+    """Two optimizers of one network, in turn, as generative adversarial networks have them."""
+
+    def __init__(self, make):
+        super().__init__(None)
+        self.automatic_optimization, self.make = False, make
+
+    def training_step(self, batch, index):
+        optimizer = self.optimizers()[index % 2]
+        optimizer.zero_grad()
+        self.manual_backward(nn.functional.mse_loss(self.net(batch[0]), batch[1]))
+        self.clip_gradients(optimizer, 0.5)
+        optimizer.step()
+
+    def configure_optimizers(self):
+        return [self.make(self.net, self.net[0].parameters()), self.make(self.net, self.net[5].parameters())]
+
+
+def test_a_lightning_module_may_step_by_hand():
+    net = fit(ByHand(lambda net, own: TorchOptimizer(SGD(0.1, 0.9), net, batches()[0][0], own)))
+    assert_close(net, dict(fit(ByHand(lambda _, own: torch.optim.SGD(own, 0.1, 0.9))).named_parameters()))

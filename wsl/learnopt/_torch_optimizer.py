@@ -14,6 +14,10 @@ from wsl.spec import WeightSpec
 from wsl.trace import trace
 
 _TRAINING, _RULE = "training", "rule"
+_COPIED = (
+    "a TorchOptimizer moves the parameters of its module, and a copy or pickle of it would not know them. "
+    "Make one for the copy of the module, and give it this one's state_dict()."
+)
 
 
 class TorchOptimizer(torch.optim.Optimizer):
@@ -25,10 +29,14 @@ class TorchOptimizer(torch.optim.Optimizer):
     parameter that the module uses under several names moves by the mean of what the rule says of each.
 
     Numbers are those of the widest type among the parameters, and at least of float32: so are the state of a
-    module in bfloat16, and a learned rule on one in float64. Sparse gradients count as dense ones.
+    module in bfloat16, and a learned rule on one in float64. A module may be moved to another type or device
+    between two steps. Sparse gradients count as dense ones.
 
     The state is that of the whole module, under one key. A training that is resumed from :meth:`state_dict`
-    goes on as the unbroken one, bit for bit.
+    goes on as the unbroken one, bit for bit. What ``torch.compile`` made of a module counts as the module.
+
+    Momenta are the rule's own: schedules that move those of groups too (``OneCycleLR``, ``CyclicLR``) want
+    ``cycle_momentum=False``, and raise ValueError without it.
 
     Args:
         optimizer: the rule; copied, so that training it further changes nothing here.
@@ -54,16 +62,13 @@ class TorchOptimizer(torch.optim.Optimizer):
         lr: float = 1.0,
         weight_decay: float = 0.0,
     ) -> None:
+        module = getattr(module, "_orig_mod", module)  # of torch.compile
         spec = trace(module, example_inputs)
         self._rule = copy.deepcopy(optimizer.on(spec)).requires_grad_(False)
         self._digest = _digest(self._rule, spec)
         named = module.named_parameters(remove_duplicate=False)
         self._named = {name: value for name, value in named if name in spec.tensors}
-        self._type = torch.float32
-        for value in self._named.values():
-            self._type = torch.promote_types(self._type, value.dtype)
-        if self._type == torch.float64:
-            self._rule.double()
+        self._ready: tuple[torch.device, torch.dtype, Optimizer] | None = None
         self._names: dict[int, list[str]] = {}
         for name, value in self._named.items():
             self._names.setdefault(id(value), []).append(name)
@@ -104,28 +109,45 @@ class TorchOptimizer(torch.optim.Optimizer):
         grads = {name: self._gradient(value) for name, value in self._named.items()}
         if all(grad is None for grad in grads.values()):
             return loss
-        params = {name: value.detach()[None].to(self._type) for name, value in self._named.items()}
+        params = self._params()
+        first = next(iter(params.values()))
         slopes = {
-            name: torch.zeros_like(params[name]) if grad is None else grad[None].to(self._type)
+            name: torch.zeros_like(params[name]) if grad is None else grad[None].to(first.dtype)
             for name, grad in grads.items()
         }
-        first = next(iter(params.values()))
         states: dict[Any, dict[str, Any]] = self.state
-        here = states[_TRAINING]
-        if not here:
-            self._rule.to(first.device)
-            here = {"step": first.new_zeros(1, dtype=torch.int64), "state": self._rule.init(params)}
-        elif here["step"].device != first.device:  # of a checkpoint, or the module has been moved
-            self._rule.to(first.device)
-            here = dict[str, Any](map_state(lambda value: value.to(first.device), here))
+        rule, here = self._prepared(params, states[_TRAINING])
         told = first.new_full((1,), torch.nan if loss is None else float(loss))
-        new, state = self._rule.update(slopes, here["state"], params, here["step"], told)
+        new, state = rule.update(slopes, here["state"], params, here["step"], told)
         states[_TRAINING] = {"step": here["step"] + 1, "state": state}  # dictionaries given away stay
         for group in self.param_groups:
             moving = [value for value in group["params"] if self._gradient(value) is not None]
             if moving:
                 _move(moving, [self._mean(new, value) for value in moving], group)
         return loss
+
+    def _params(self) -> Tensors:
+        """All parameters ``(1, *shape)`` in the type that is computed in."""
+        kind = torch.float32
+        for value in self._named.values():
+            kind = torch.promote_types(kind, value.dtype)
+        return {name: value.detach()[None].to(kind) for name, value in self._named.items()}
+
+    def _prepared(self, params: Tensors, here: dict[str, Any]) -> tuple[Optimizer, dict[str, Any]]:
+        """The rule, and number of steps and state, of the type and on the device of the parameters."""
+        first = next(iter(params.values()))
+        if self._ready is None or self._ready[:2] != (first.device, first.dtype):
+            rule = copy.deepcopy(self._rule).to(first.device)
+            if first.dtype == torch.float64:
+                rule.double()
+            self._ready = first.device, first.dtype, rule
+            if here:  # of a checkpoint, or the module has been moved
+                state = map_state(lambda new, old: old.to(new), rule.init(params), here["state"])
+                here = {"step": here["step"].to(first.device), "state": state}
+        rule = self._ready[2]
+        if not here:
+            here = {"step": first.new_zeros(1, dtype=torch.int64), "state": rule.init(params)}
+        return rule, here
 
     def _gradient(self, value: Tensor) -> Tensor | None:
         grad = value.grad if id(value) in self._trained and value.requires_grad else None
@@ -138,10 +160,10 @@ class TorchOptimizer(torch.optim.Optimizer):
         return mean.to(value.dtype)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        raise TypeError(
-            "a TorchOptimizer moves the parameters of its module, and a copy of it would move the same ones. "
-            "Make one for the copy of the module, and give it this one's state_dict()."
-        )
+        raise TypeError(_COPIED)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError(_COPIED)
 
     def state_dict(self) -> dict[str, Any]:
         """State, settings of groups, and a digest of rule and architecture, which are not stored themselves.
@@ -163,6 +185,7 @@ class TorchOptimizer(torch.optim.Optimizer):
                 "network and the optimizer, or the file of it, that the training began with."
             )
         super().load_state_dict({name: value for name, value in state_dict.items() if name != _RULE})
+        self._ready = None
 
 
 def _move(params: list[Tensor], new: list[Tensor], group: dict[str, Any]) -> None:
