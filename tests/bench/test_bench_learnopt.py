@@ -171,6 +171,14 @@ def test_results_are_of_the_chosen_settings(tmp_path):
     assert "chosen" not in learned and len(learned["train"]) == 3 and len(learned["train"][0]) == 5
 
 
+def test_an_optimizer_of_another_type_is_compared(tmp_path):
+    one = fitting()
+    other = replace(one, name="wide", optimizer=fitting().optimizer.double())
+    bench_optimizers(request(tmp_path, rivals=[one, other]))
+    found = [json.loads((tmp_path / "small" / n / "result.json").read_text()) for n in ("tiny", "wide")]
+    assert found[0]["final_train"] == pytest.approx(found[1]["final_train"], rel=1e-4)
+
+
 def test_tables_curves_and_figures_are_written(tmp_path, monkeypatch):
     monkeypatch.setattr(_bench, "plot_problem", plot_problem)
     text, failed = bench_optimizers(request(tmp_path, rivals=[*RIVALS, unfit()]))

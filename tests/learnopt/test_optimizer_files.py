@@ -3,6 +3,7 @@
 import json
 import random
 import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -14,7 +15,9 @@ from wsl.learnopt import (
     Adam,
     AdamW,
     Card,
+    GraphNowcaster,
     Muon,
+    Nowcasting,
     Optimizer,
     OptimizerFileError,
     PerLane,
@@ -143,12 +146,57 @@ def test_names_of_layers_do_not_matter(kind, tmp_path):
         assert torch.equal(one, other)
 
 
-def test_parameters_keep_their_type(tmp_path):
-    optimizer = made(KINDS["UNFOptimizer"]).double()
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_parameters_keep_their_type(dtype, tmp_path):
+    optimizer = made(KINDS["UNFOptimizer"]).to(dtype)
     save(optimizer, tmp_path / "o.safetensors", CARD)
-    again = dict(read_optimizer(tmp_path / "o.safetensors").build().named_parameters())
-    for name, value in optimizer.named_parameters():
-        assert again[name].dtype == torch.float64 and torch.equal(again[name], value)
+    again = read_optimizer(tmp_path / "o.safetensors").build().state_dict()
+    for name, value in optimizer.state_dict().items():
+        assert again[name].dtype == dtype and torch.equal(again[name], value)
+
+
+def test_a_type_that_no_file_holds_is_named(tmp_path):
+    with pytest.raises(OptimizerFileError, match=r"log_rate is of torch.bfloat16, .* optimizer.float\(\)"):
+        save(SGD().bfloat16(), tmp_path / "o.safetensors", CARD)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_broken_off_save_leaves_the_file_as_it_was(path, monkeypatch):
+    before = path.read_bytes()
+
+    def broken(partial, *_):
+        partial.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(file_module, "write_safetensors", broken)
+    with pytest.raises(KeyboardInterrupt):
+        save(SGD(), path, CARD)
+    assert path.read_bytes() == before and list(path.parent.iterdir()) == [path]
+
+
+def test_several_may_write_one_file(path):
+    def write(rate):
+        for _ in range(10):
+            save(SGD(rate), path, CARD)
+
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(write, 0.1 * (i + 1)) for i in range(4)]
+        while not all(one.done() for one in waiting):
+            assert isinstance(read_optimizer(path).build(), Optimizer)
+        for one in waiting:
+            one.result()
+    assert read_optimizer(path).kind == "SGD" and list(path.parent.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_is_an_error_of_one_kind(path):
+    (path.parent / "folder.safetensors").mkdir()
+    with pytest.raises(OptimizerFileError, match="folder.safetensors could not be written: Is a directory"):
+        save(SGD(), path.parent / "folder.safetensors", CARD)
+    with pytest.raises(OptimizerFileError, match="could not be written"):
+        save(SGD(), path / "below.safetensors", CARD)
+    with pytest.raises(OptimizerFileError, match="learning_rate is 2097152, larger"):  # nothing would read it
+        save(SGD(1 << 21), path.parent / "other.safetensors", CARD)
+    assert {one.name for one in path.parent.iterdir()} == {path.name, "folder.safetensors"}
 
 
 def test_any_reader_of_safetensors_reads_it(path):
@@ -167,14 +215,21 @@ def test_what_no_file_can_hold_is_refused(tmp_path):
         save(Own(), target, CARD)
     with pytest.raises(OptimizerFileError, match="PerLane is not one of"):
         save(PerLane(SGD(), {"log_rate": torch.zeros(2)}), target, CARD)
-    with pytest.raises(OptimizerFileError, match="schedule is a partial, and files hold numbers"):
+    with pytest.raises(OptimizerFileError, match=r"schedule is a partial, and .* give one of torch to the"):
         save(SGD(schedule=cosine(10)), target, CARD)
-    with pytest.raises(OptimizerFileError, match="others is a AdamW"):
+    with pytest.raises(
+        OptimizerFileError, match=r"others is a AdamW, and files .* no optimizers within others"
+    ):
         save(Muon(others=AdamW()), target, CARD)
+    nowcaster = GraphNowcaster(wsl.trace(network(), INPUTS), 2, channels=4)
+    with pytest.raises(
+        OptimizerFileError, match=r"Nowcasting is not one .* within others, save the inner one"
+    ):
+        save(Nowcasting(SGD(), nowcaster, every=4, horizon=8), target, CARD)
     bad = SGD()
     with torch.no_grad():
         bad.log_rate.fill_(torch.nan)
-    with pytest.raises(OptimizerFileError, match="log_rate of SGD: values that are not finite"):
+    with pytest.raises(OptimizerFileError, match="log_rate: values that are not finite"):
         save(bad, target, CARD)
     assert not list(tmp_path.iterdir())
 
@@ -190,6 +245,12 @@ def test_names_are_those_that_come_with_the_package(path, monkeypatch):
     monkeypatch.setattr(file_module, "pretrained", lambda: {"known": path})
     assert read_optimizer("known").kind == "Adam"
     assert load("known", network(), INPUTS).param_groups
+    with pytest.MonkeyPatch.context() as patch:  # a folder of this name, such as that of a run
+        patch.chdir(path.parent)
+        (path.parent / "known").mkdir()
+        assert read_optimizer("known").kind == "Adam"
+    with pytest.raises(OptimizerFileError, match="File name too long"):
+        read_optimizer("a" * 400)
     with pytest.raises(OptimizerFileError, match="no file other, and no optimizer of this name .*: known"):
         read_optimizer("other")
 
@@ -245,7 +306,7 @@ HOSTILE = {
     "a later format": (put("format", value=2), "has the version 2, and this code reads 1"),
     "a class path": (put("kind", value="os.system"), "it holds a os.system; files hold optimizers of wsl"),
     "a class of the package": (put("kind", value="PerLane"), "it holds a PerLane"),
-    "a terminal code": (put("kind", value="\x1b[2J"), r"it holds a \?\[2J"),
+    "a terminal code": (put("kind", value="\x1b[2J"), "kind holds control characters"),
     "a number as class": (put("kind", value=3), "kind is a int"),
     "an unknown argument": (put("arguments", "eval", value="1"), "unexpected keyword argument 'eval'"),
     "a text as rate": (put("arguments", "learning_rate", value="1"), "no Adam can be made of"),
@@ -259,6 +320,12 @@ HOSTILE = {
     "a broken spec": (put("spec", value="w ("), "no Adam can be made of"),
     "no card": (put("card", value={}), "the card does not have the entries"),
     "a card of numbers": (put("card", "fails", value=3), "fails is no text"),
+    "a spec that erases": (put("spec", value="w x\x1b[2J"), "spec holds control characters"),
+    "a version that erases": (put("version", value="\x1b[2J"), "version holds control characters"),
+    "an argument that erases": (
+        put("arguments", "\x1b[2J", value=1),
+        r"unexpected keyword argument '\?\[2J'",
+    ),
     "a card that erases": (put("card", "about", value="\x1b[2J"), "control characters"),
 }
 

@@ -17,6 +17,7 @@ from wsl.learnopt import (
     AdamW,
     Celo2Optimizer,
     DeepSetsOptimizer,
+    GraphOptimizer,
     Muon,
     Optimizer,
     SmallFCOptimizer,
@@ -438,6 +439,19 @@ def test_a_module_may_be_moved_to_another_type_between_steps(kind, resumed):
             assert (moved[0].weight.float() != moved[0].weight).any(), "computed in float32"
     for value, wanted in zip(moved.parameters(), whole.parameters(), strict=True):
         assert value.dtype == torch.float32 and torch.allclose(value.double(), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [UNFOptimizer, GraphOptimizer, SmallFCOptimizer])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_a_rule_of_another_type_trains_a_module(kind, dtype):
+    torch.manual_seed(9)
+    rule, inputs, trained = kind(wsl.trace(small(), torch.zeros(2, 5)), gain=0.5), torch.zeros(2, 5), []
+    for one in (rule, copy.deepcopy(rule).to(dtype)):
+        module = small()
+        steps(module, TorchOptimizer(one, module, inputs), 3, torch.Generator().manual_seed(1))
+        trained.append(nn.utils.parameters_to_vector(module.parameters()))
+    assert torch.allclose(*trained, atol=1e-5 if dtype == torch.float64 else 0.01)
+    assert trained[1].dtype == torch.float32
 
 
 SCHEDULES = {

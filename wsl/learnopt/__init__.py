@@ -10,7 +10,7 @@ from wsl.learnopt._entries import Entries
 from wsl.learnopt._features import MomentumFeatures, OptimizerFeatures
 from wsl.learnopt._file import load, pretrained, read_optimizer, save
 from wsl.learnopt._lanes import Advanced, Lanes, Stepped, advance, bounded, restart, start, step_lanes
-from wsl.learnopt._learned import LearnedOptimizer, NormalisedOptimizer
+from wsl.learnopt._learned import LearnedOptimizer, NormalisedOptimizer, in_type
 from wsl.learnopt._nowcast import GraphNowcaster, Nowcaster, nowcast_loss
 from wsl.learnopt._nowcasting import Nowcasting
 from wsl.learnopt._recipes import (
@@ -127,6 +127,7 @@ __all__ = [
     "constant",
     "cosine",
     "evaluate",
+    "in_type",
     "linear",
     "load",
     "nowcast_loss",

@@ -46,8 +46,12 @@ class Card:
         )
 
 
+def printable(text: str) -> str:
+    """A text of a file, or about one, with question marks for all that is neither printed nor a new line."""
+    return "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
+
+
 def shortened(value: Any) -> str:
     """A value of a file as a short line of printable characters."""
-    text = " ".join(str(value).split())
-    text = "".join(char if char.isprintable() else "?" for char in text)
+    text = printable(" ".join(str(value).split()))
     return text if len(text) <= 200 else f"{text[:200]}…"

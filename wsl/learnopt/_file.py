@@ -2,8 +2,9 @@
 
 import inspect
 import json
-import os
+import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
@@ -14,28 +15,36 @@ import torch
 from torch import nn
 
 import wsl
-from wsl.learnopt._card import Card, OptimizerFileError
+from wsl.learnopt._card import Card, OptimizerFileError, printable, shortened
 from wsl.learnopt._stored import FORMAT, KEY, KINDS, OptimizerFile, parse_file
 from wsl.learnopt._torch_optimizer import TorchOptimizer
 from wsl.learnopt.optimizers import Optimizer
 from wsl.spec import SpecError, WeightSpec
 from wsl.zoo import ZooError
+from wsl.zoo._files import replace_file
 from wsl.zoo.formats import read_safetensors, write_safetensors
 
 SUFFIX = ".safetensors"
+_TYPES = (torch.float16, torch.float32, torch.float64)
 _LARGEST_FILE = 64 << 20
 
 
 def save(optimizer: Optimizer, path: str | Path, card: Card) -> None:
     """Write an optimizer whose constructor was given plain values, and a specification if it takes one.
 
+    Parameters keep their type. The file appears whole or not at all, whoever else writes it.
+
     Raises:
-        OptimizerFileError: another class than those of this package, arguments that are no plain values, or
-            parameters that are not finite.
+        OptimizerFileError: another class than those of this package, arguments that are no plain values,
+            parameters that are not finite or in bfloat16, or the system refuses.
     """
     kind = type(optimizer)
     if KINDS.get(kind.__name__) is not kind:
-        raise OptimizerFileError(f"{kind.__name__} is not one of {', '.join(KINDS)}, which files hold.")
+        raise OptimizerFileError(
+            f"{kind.__name__} is not one of {', '.join(KINDS)}, which files hold: they name a class and say "
+            "plain values, from which it is made again. Keep the state_dict() of other ones with torch.save, "
+            "and make them in code; of optimizers within others, save the inner one."
+        )
     positional, named = optimizer.given
     bound = inspect.signature(kind).bind(*positional, **named)
     bound.apply_defaults()
@@ -43,11 +52,7 @@ def save(optimizer: Optimizer, path: str | Path, card: Card) -> None:
     spec = arguments.pop("spec", None)
     if isinstance(spec, WeightSpec):
         spec = str(spec)
-    tensors = {
-        name: value.detach().cpu().contiguous().numpy() for name, value in optimizer.state_dict().items()
-    }
-    if bad := [name for name, value in tensors.items() if not np.isfinite(value).all()]:
-        raise OptimizerFileError(f"{', '.join(bad)} of {kind.__name__}: values that are not finite.")
+    arrays = {name: _array(name, value) for name, value in optimizer.state_dict().items()}
     entries = {
         "format": FORMAT,
         "kind": kind.__name__,
@@ -56,12 +61,23 @@ def save(optimizer: Optimizer, path: str | Path, card: Card) -> None:
         "card": asdict(card),
         "version": wsl.__version__,
     }
+    metadata = {KEY: json.dumps(entries)}
+    parse_file(metadata, {name: torch.from_numpy(value) for name, value in arrays.items()})
+    widest_first = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(target.name + ".partial")
-    widest_first = dict(sorted(tensors.items(), key=lambda item: -item[1].itemsize))
-    write_safetensors(partial, widest_first, {KEY: json.dumps(entries)})
-    os.replace(partial, target)
+    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex}.partial")
+
+    def write(partial: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_safetensors(partial, widest_first, metadata)
+
+    try:
+        replace_file(target, write, partial)
+    except ZooError as err:
+        raise OptimizerFileError(str(err)) from err
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def read_optimizer(source: str | Path) -> OptimizerFile:
@@ -77,7 +93,7 @@ def read_optimizer(source: str | Path) -> OptimizerFile:
         arrays, metadata = read_safetensors(path)
         return parse_file(metadata, {name: torch.from_numpy(value.copy()) for name, value in arrays.items()})
     except ZooError as err:
-        raise OptimizerFileError(str(err)) from err
+        raise OptimizerFileError(printable(str(err))) from err
     except OptimizerFileError as err:
         raise OptimizerFileError(f"{path}: {err}") from err
 
@@ -116,14 +132,32 @@ def pretrained() -> dict[str, Path]:
 
 def _find(source: str | Path) -> Path:
     path, known = Path(source), pretrained()
-    if path.suffix == SUFFIX or path.exists():
-        return path
-    if str(source) in known:
-        return known[str(source)]
+    try:
+        if path.is_file():
+            return path
+        if str(source) in known:  # even where a folder, such as that of a run, has this name
+            return known[str(source)]
+        if path.suffix == SUFFIX or path.exists():
+            return path
+    except OSError as err:
+        raise OptimizerFileError(f"{shortened(source)} cannot be read: {err.strerror}.") from err
     raise OptimizerFileError(
-        f"there is no file {source}, and no optimizer of this name among those that come with the package: "
-        f"{', '.join(known) or 'none'}. Files end in {SUFFIX}."
+        f"there is no file {shortened(source)}, and no optimizer of this name among those that come with "
+        f"the package: {', '.join(known) or 'none'}. Files end in {SUFFIX}."
     )
+
+
+def _array(name: str, value: torch.Tensor) -> np.ndarray:
+    """The values of a parameter or constant, in its type."""
+    if value.dtype not in _TYPES:
+        raise OptimizerFileError(
+            f"{name} is of {value.dtype}, and files hold float16, float32 and float64. "
+            "Call optimizer.float(), and save it then."
+        )
+    if not value.isfinite().all():
+        raise OptimizerFileError(f"{name}: values that are not finite, with which nothing trains.")
+    found: np.ndarray = value.detach().cpu().contiguous().numpy()
+    return found
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -135,6 +169,7 @@ def _plain(name: str, value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise OptimizerFileError(
-        f"{name} is a {type(value).__name__}, and files hold numbers, texts, lists, dictionaries and None. "
-        "Leave it out, or make the optimizer of plain values."
+        f"{name} is a {type(value).__name__}, and files hold numbers, texts, lists, dictionaries and None, "
+        "but no code and no optimizers within others. Make the optimizer without it; in place of a schedule "
+        "give one of torch to the TorchOptimizer, whose lr multiplies every move."
     )

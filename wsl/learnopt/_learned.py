@@ -149,6 +149,21 @@ class NormalisedOptimizer(LearnedOptimizer):
         return self.entries.normalise(self.entries.normalise(momentum, self.floor) + output, self.floor)
 
 
+def in_type(optimizer: Optimizer, dtype: torch.dtype) -> Optimizer:
+    """A copy for weights of a type, whatever type the optimizer was trained in.
+
+    In float64 all of it is; else its networks are of ``dtype``, and its hyperparameters are converted where
+    they are used.
+    """
+    made = copy.deepcopy(optimizer)
+    if dtype == torch.float64:
+        return made.double()
+    for module in made.modules():
+        if isinstance(module, UpdateNetwork):
+            module.to(dtype)
+    return made
+
+
 def _call(module: nn.Module, thetas: Tensors, prefix: str, *args: Any) -> Any:
     """``module(*args)`` with those parameters that ``thetas`` has under its prefix."""
     own = under(thetas, prefix)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wsl.learnopt._card import LONGEST, Card, OptimizerFileError, shortened
+from wsl.learnopt._card import LONGEST, Card, OptimizerFileError, printable, shortened
 from wsl.learnopt._recipes import (
     Celo2Optimizer,
     DeepSetsOptimizer,
@@ -78,15 +78,14 @@ class OptimizerFile:
             raise OptimizerFileError(
                 f"no {self.kind} can be made of the arguments {shortened(self.arguments)}: {shortened(err)}."
             ) from err
-        for name, value in made.named_parameters():
-            if self.tensors[name].dtype == torch.float64:
-                value.data = value.data.double()  # as it was written
+        for name, value in made.state_dict(keep_vars=True).items():
+            value.data = value.data.to(self.tensors[name].dtype)  # as it was written
         made.load_state_dict(self.tensors)
         return made.requires_grad_(False)
 
     def __str__(self) -> str:
         count = sum(value.numel() for value in self.tensors.values())
-        given = ", ".join(f"{name}={shortened(value)}" for name, value in self.arguments.items())
+        given = ", ".join(f"{shortened(name)}={shortened(value)}" for name, value in self.arguments.items())
         spec = "" if self.spec is None else f"\n\n{self.spec}"
         return f"{self.kind}({given}), {count:,} numbers, written by wsl {self.version}\n\n{self.card}{spec}"
 
@@ -108,8 +107,11 @@ def parse_file(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Optimize
             f"the metadata do not have the entries {', '.join(_ENTRIES)}, and only these."
         )
     for name, kind in _ENTRIES.items():
-        if not isinstance(entries[name], kind):
-            raise OptimizerFileError(f"metadata: {name} is a {type(entries[name]).__name__}.")
+        value = entries[name]
+        if not isinstance(value, kind):
+            raise OptimizerFileError(f"metadata: {name} is a {type(value).__name__}.")
+        if isinstance(value, str) and printable(value) != value:
+            raise OptimizerFileError(f"metadata: {name} holds control characters.")
     if (version := entries.pop("format")) != FORMAT:
         raise OptimizerFileError(
             f"the format has the version {version}, and this code reads {FORMAT}. Use another version of wsl."
@@ -124,7 +126,7 @@ def parse_file(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Optimize
     if card.keys() != {field.name for field in fields(Card)}:
         raise OptimizerFileError("the card does not have the entries of one.")
     if bad := [name for name, value in tensors.items() if not value.isfinite().all()]:
-        raise OptimizerFileError(f"{', '.join(bad)}: values that are not finite.")
+        raise OptimizerFileError(f"{shortened(', '.join(bad))}: values that are not finite.")
     return OptimizerFile(arguments=arguments, card=Card(**card), tensors=tensors, **entries)
 
 
@@ -145,9 +147,11 @@ def _check_argument(name: str, value: Any, depth: int = 0) -> None:
 def _check_tensors(found: dict[str, Tensor], wanted: Optimizer) -> None:
     ours = {name: tuple(value.shape) for name, value in wanted.state_dict().items()}
     theirs = {name: tuple(value.shape) for name, value in found.items()}
+    if others := [name for name, value in found.items() if not value.is_floating_point()]:
+        raise OptimizerFileError(f"{shortened(', '.join(others))}: numbers of a type that no optimizer has.")
     if wrong := sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name)):
         name = wrong[0]
         raise OptimizerFileError(
-            f"{len(wrong)} tensors do not fit the arguments: {name[:60]} has the shape {theirs.get(name)}, "
-            f"expected {ours.get(name)}. The file is damaged, or of another version of wsl."
+            f"{len(wrong)} tensors do not fit the arguments: {shortened(name)} has the shape "
+            f"{theirs.get(name)}, expected {ours.get(name)}. The file is damaged, or of another version."
         )

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from wsl.learnopt._learned import in_type
 from wsl.learnopt._types import Tensors, map_state
 from wsl.learnopt.optimizers import Optimizer
 from wsl.spec import WeightSpec
@@ -137,9 +138,7 @@ class TorchOptimizer(torch.optim.Optimizer):
         """The rule, and number of steps and state, of the type and on the device of the parameters."""
         first = next(iter(params.values()))
         if self._ready is None or self._ready[:2] != (first.device, first.dtype):
-            rule = copy.deepcopy(self._rule).to(first.device)
-            if first.dtype == torch.float64:
-                rule.double()
+            rule = in_type(self._rule, first.dtype).to(first.device)
             self._ready = first.device, first.dtype, rule
             if here:  # of a checkpoint, or the module has been moved
                 state = map_state(lambda new, old: old.to(new), rule.init(params), here["state"])
@@ -205,5 +204,5 @@ def _digest(rule: Optimizer, spec: WeightSpec) -> str:
                 found.update(f"\n{name}.{setting}={value!r}".encode())
     for name, value in rule.state_dict().items():
         found.update(name.encode())
-        found.update(value.detach().cpu().contiguous().numpy().tobytes())
+        found.update(value.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
     return found.hexdigest()[:16]

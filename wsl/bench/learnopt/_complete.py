@@ -9,7 +9,7 @@ from torch import Tensor
 from wsl.bench.learnopt._plan import Trial
 from wsl.bench.learnopt._rivals import TunedRival
 from wsl.bench.learnopt._training import Measured, measure
-from wsl.learnopt import Optimizer, Task
+from wsl.learnopt import Optimizer, Task, in_type
 
 # Where seeds begin; first seeds of meta-training are below, and its own held-out ones at 2^62 + (0 or 2^61).
 _TUNING, _REPORTED = 2**62 + 2**60, 2**62 + 2**61 + 2**60
@@ -29,7 +29,7 @@ def complete_trial(trial: Trial, task: Task, lanes: int) -> None:
     rival, problem, settings = trial.rival, trial.problem, trial.settings
     seeds = _REPORTED + torch.arange(settings.seeds)
     if not isinstance(rival, TunedRival):
-        optimizer = rival.optimizer.on(task.spec)
+        optimizer = in_type(rival.optimizer.on(task.spec), task.dtype)
         found = measure(task, lambda _: optimizer, seeds, problem.horizon, settings.points, lanes)
         rows = torch.arange(settings.seeds)
         trial.save_result(_result(found, rows, rows, {}))
