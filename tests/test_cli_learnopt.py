@@ -1,6 +1,8 @@
 """``python -m wsl learnopt``: files of optimizers by the command line."""
 
+import io
 from functools import partial
+from pathlib import Path
 
 import lightning.pytorch as pl
 import pytest
@@ -95,6 +97,63 @@ def test_what_cannot_be_exported_is_refused(run, tmp_path, capsys):
     torch.save({"hyper_parameters": {"class_path": "wsl.tasks.INREditing"}}, alone)
     with pytest.raises(TaskError, match="INREditing, which holds no optimizer"):
         learned_optimizer(alone)
+    assert not (tmp_path / "o.safetensors").exists()
+
+
+def without(stored, *names):
+    return {name: value for name, value in stored.items() if name not in names}
+
+
+JUNK = {
+    "a folder": (None, "it cannot be read: Is a directory"),
+    "a text": (lambda _: b"hello", "torch.save did not make it, or it is cut off"),
+    "half": (lambda stored: half_of(stored), "torch.save did not make it, or it is cut off"),
+    "code": (lambda stored: {"task": Path}, "it holds code, which is not read, or it is damaged"),
+    "a list": (lambda _: [1], "it holds a list"),
+    "a state_dict": (
+        lambda stored: stored["state_dict"],
+        "its hyper_parameters name no class_path of a task; it holds 'learned.log_rate', ",
+    ),
+    "of another project": (
+        lambda stored: without(stored, "hyper_parameters"),
+        "name no class_path of a task",
+    ),
+    "without weights": (lambda stored: without(stored, "state_dict"), "it lacks state_dict"),
+    "without a step": (lambda stored: without(stored, "global_step"), "it lacks global_step"),
+    "without lanes": (lambda stored: without(stored, "wsl"), "the checkpoint holds no lanes"),
+    "other weights": (
+        lambda stored: {**stored, "state_dict": without(stored["state_dict"], "learned.log_gain")},
+        'Missing key(s) in state_dict: "learned.log_gain".).\n  It is damaged, or of another version',
+    ),
+    "a broken spec": (
+        lambda stored: {**stored, "wsl": {**stored["wsl"], "spec": "w ("}},
+        "does not make an optimizer (SpecError: the text declares no axes",
+    ),
+}
+
+
+def half_of(stored):
+    buffer = io.BytesIO()
+    torch.save(stored, buffer)
+    return buffer.getvalue()[: buffer.tell() // 2]
+
+
+@pytest.mark.parametrize("name", JUNK)
+def test_what_is_wrong_with_a_checkpoint_is_named(name, run, tmp_path, capsys):
+    change, said = JUNK[name]
+    path = tmp_path / "junk.ckpt"
+    if change is None:
+        path.mkdir()
+    else:
+        made = change(torch.load(run[0] / "checkpoints" / "best.ckpt", weights_only=True))
+        if isinstance(made, bytes):
+            path.write_bytes(made)
+        else:
+            torch.save(made, path)
+    out = ["--out", str(tmp_path / "o.safetensors"), "--tasks", "none"]
+    assert main(["learnopt", "export", "--ckpt", str(path), *out, *SAID]) == 2
+    error = capsys.readouterr().err
+    assert said in error and "Traceback" not in error
     assert not (tmp_path / "o.safetensors").exists()
 
 

@@ -194,6 +194,17 @@ def test_other_problems_are_refused(trained, zoo_path):
         train(INRClassification(small, partial(torch.optim.AdamW, lr=0.1), WarmupCosine), problems())
 
 
+@pytest.mark.parametrize("stage", ["fit", "validate", "test"])
+def test_several_processes_are_refused(stage, trained, monkeypatch):
+    """Each would train its own optimizer, and test on a part of the problems."""
+    task, _, _ = trained
+    monkeypatch.setattr(pl.Trainer, "world_size", property(lambda _: 2))
+    with pytest.raises(
+        TaskError, match=r"runs in one process, and the trainer has 2\.\n  Set trainer.devices"
+    ):
+        getattr(pl_trainer(max_epochs=1), stage)(task, datamodule=problems(steps=10))
+
+
 def test_what_cannot_be_built_says_so_before_a_run():
     faulty = made(learned=partial(SGD, learning_rate=-1.0))
     with pytest.raises(TaskError, match="learning_rate is -1.0"):

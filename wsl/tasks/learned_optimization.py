@@ -69,9 +69,18 @@ class LearnedOptimization(ConfiguredTask):
         self._position: dict[str, int] | None = None
 
     def configure_model(self) -> None:
-        """Build the learned optimizer for the data's specification."""
+        """Build the learned optimizer for the data's specification.
+
+        Raises:
+            TaskError: several processes, or data of another kind or architecture.
+        """
         if self._trainer is None:
             return  # load_from_checkpoint, which goes on to build it from the checkpoint
+        if self.trainer.world_size > 1:
+            raise TaskError(
+                f"LearnedOptimization runs in one process, and the trainer has {self.trainer.world_size}.\n"
+                "  Set trainer.devices to 1; lanes advance together in one process already."
+            )
         data = self._problems(getattr(self.trainer, "datamodule", None))
         if self.learned is None:
             self._build(str(data.spec))
@@ -117,11 +126,6 @@ class LearnedOptimization(ConfiguredTask):
 
     def on_fit_start(self) -> None:
         super().on_fit_start()
-        if self.trainer.world_size > 1:
-            raise TaskError(
-                f"LearnedOptimization runs in one process, and the trainer has {self.trainer.world_size}.\n"
-                "  Set trainer.devices to 1; lanes advance together in one process already."
-            )
         for log in self.loggers:
             log.log_hyperparams(self._record)
 

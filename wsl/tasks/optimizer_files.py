@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import torch
 
 from wsl.learnopt import Card, Optimizer, save
 from wsl.tasks.factories import Recipe, TaskError
 from wsl.tasks.learned_optimization import LearnedOptimization
+
+_SETTINGS = ("estimator", "optimizer", "schedule")
 
 
 def learned_optimizer(path: Path) -> Optimizer:
@@ -37,7 +40,7 @@ def export_optimizer(
         OptimizerFileError: a class that files do not hold, or an entry of the card that says nothing.
     """
     optimizer, stored = _load(path)
-    settings = {name: stored["hyper_parameters"][name] for name in ("estimator", "optimizer", "schedule")}
+    settings = {name: stored["hyper_parameters"][name] for name in _SETTINGS}
     trained = [
         f"{stored['global_step']} meta-steps",
         *(f"{name} {_call(how)}" for name, how in settings.items()),
@@ -48,26 +51,56 @@ def export_optimizer(
 
 
 def _load(path: Path) -> tuple[Optimizer, dict[str, Any]]:
-    try:
-        stored: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
-        kind = Recipe(stored["hyper_parameters"]["class_path"], {}).load(object)
-    except FileNotFoundError as err:
-        raise TaskError(f"there is no checkpoint {path}.\n  Give runs/NAME/checkpoints/best.ckpt.") from err
-    except TaskError:
-        raise
-    except Exception as err:  # whatever reading an arbitrary file raises
-        raise TaskError(
-            f"{path} is no checkpoint of `python -m wsl fit`, or it is damaged ({type(err).__name__}).\n"
-            "  Give runs/NAME/checkpoints/best.ckpt."
-        ) from err
+    stored = _read(path)
+    kind = Recipe(stored["hyper_parameters"]["class_path"], {}).load(object)
     if not issubclass(kind, LearnedOptimization):
         raise TaskError(
             f"{path} is a {kind.__name__}, which holds no optimizer.\n"
             "  Give a checkpoint of LearnedOptimization, see configs/task/learned_optimization.yaml."
         )
-    task = kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    held = {**stored["hyper_parameters"], **stored}
+    if lacks := [name for name in ("state_dict", "global_step", *_SETTINGS) if name not in held]:
+        raise _no_checkpoint(path, f"it lacks {', '.join(lacks)}")
+    try:
+        task = kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    except TaskError:
+        raise
+    except Exception as err:  # whatever constructors raise on the contents of a damaged file
+        words = " ".join(str(err).split())[:300]
+        raise TaskError(
+            f"{path} does not make an optimizer ({type(err).__name__}: {words}).\n"
+            "  It is damaged, or of another version of wsl: make it anew."
+        ) from err
     assert task.learned is not None
     return task.learned, stored
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The contents of a checkpoint, with a dictionary ``hyper_parameters`` that has a ``class_path``."""
+    try:
+        stored = torch.load(path, weights_only=True, map_location="cpu")
+    except FileNotFoundError as err:
+        raise TaskError(f"there is no checkpoint {path}.\n  Give runs/NAME/checkpoints/best.ckpt.") from err
+    except (IsADirectoryError, PermissionError) as err:
+        raise _no_checkpoint(path, f"it cannot be read: {err.strerror}") from err
+    except Exception as err:  # whatever reading an arbitrary file raises
+        reason = "it holds code, which is not read, or it is damaged"
+        if not is_zipfile(path):
+            reason = "torch.save did not make it, or it is cut off"
+        raise _no_checkpoint(path, reason) from err
+    if not isinstance(stored, dict):
+        raise _no_checkpoint(path, f"it holds a {type(stored).__name__}")
+    given = stored.get("hyper_parameters")
+    if not isinstance(given, dict) or not isinstance(given.get("class_path"), str):
+        names = ", ".join(map(repr, list(stored)[:5]))[:200] or "nothing"
+        raise _no_checkpoint(path, f"its hyper_parameters name no class_path of a task; it holds {names}")
+    return stored
+
+
+def _no_checkpoint(path: Path, reason: str) -> TaskError:
+    return TaskError(
+        f"{path} is no checkpoint of `python -m wsl fit`: {reason}.\n  Give runs/NAME/checkpoints/best.ckpt."
+    )
 
 
 def _problems(path: Path) -> str:
