@@ -22,6 +22,7 @@ from wsl.bench.learnopt import (
     TunedRival,
     _bench,
     _complete,
+    _plan,
     _table,
     bench_optimizers,
     measure,
@@ -269,7 +270,56 @@ def test_a_trial_that_fails_does_not_stop_the_rest(tmp_path):
     with pytest.raises(BenchError, match="several optimizers are called broken"):
         bench_optimizers(request(tmp_path, rivals=[broken, broken]))
     (tmp_path / "small" / "SGDM").mkdir()
+    (tmp_path / "small" / "SGDM" / "mine.txt").write_text("of somebody")
     with pytest.raises(BenchError, match="SGDM was not made by a bench"):
+        bench_optimizers(request(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a|b", "a/b", "a\nb"])
+def test_names_that_are_none_of_folders_are_refused(tmp_path, name):
+    with pytest.raises(BenchError, match="is no name for a folder and a line of a table"):
+        bench_optimizers(request(tmp_path, rivals=[replace(RIVALS[0], name=name)]))
+
+
+def test_a_task_that_cannot_be_built_does_not_stop_the_rest(tmp_path):
+    wrong = Problem("ahead", {"class_path": "wsl.learnopt.Quadratics", "init_args": {"sizes": 2}}, 3)
+    text, failed = bench_optimizers(request(tmp_path, problems=[wrong, PROBLEM]))
+    assert failed == 2 and "SGDM: failed: the task of ahead cannot be built" in text
+    assert (tmp_path / "small" / "SGDM" / "result.json").is_file()
+    right = replace(wrong, task={**wrong.task, "init_args": {"size": 2}})
+    with pytest.raises(BenchError, match="ahead/SGDM: task was"):
+        bench_optimizers(request(tmp_path, problems=[right, PROBLEM]))
+    assert bench_optimizers(request(tmp_path, problems=[right, PROBLEM], redo=True))[1] == 0
+
+
+def test_a_bench_killed_at_any_file_goes_on(tmp_path, monkeypatch):
+    """Before a folder says whose it is, while it is written, while a redone trial is deleted."""
+    bench_optimizers(request(tmp_path / "whole"))
+    out = tmp_path / "killed"
+    (out / "small" / "SGDM").mkdir(parents=True)
+    (out / "small" / "Adam").mkdir()
+    (out / "small" / "Adam" / "trial.json.partial").write_text("{")
+    bench_optimizers(request(out))
+    for name in ("table.md", "curves.csv"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    other = {"settings": replace(SETTINGS, seeds=4), "redo": True}
+    with monkeypatch.context() as patch:
+        patch.setattr(_plan.shutil, "rmtree", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            bench_optimizers(request(out, **other))
+    assert bench_optimizers(request(out, **other))[1] == 0
+
+
+def stopped(*_):
+    raise KeyboardInterrupt
+
+
+def test_files_that_are_none_of_a_bench_are_named(tmp_path):
+    bench_optimizers(request(tmp_path))
+    (tmp_path / "small" / "Adam" / "result.json").write_text("[]")
+    with pytest.raises(
+        BenchError, match=r"Adam/result.json does not read as a part of a bench. Delete .*Adam"
+    ):
         bench_optimizers(request(tmp_path))
 
 

@@ -81,8 +81,8 @@ def parser() -> ArgumentParser:
         exit_on_error=False,
         description="Compare learned optimizers with hand-designed ones, each tuned per task on a grid of "
         "learning rates and schedules, by other problems than those reported. All settings and problems "
-        "train as lanes of one vectorised run. Writes table.md, table.csv, curves.csv and figures; the same "
-        "command goes on with what an interrupted one left.",
+        "train as lanes of one vectorised run. Writes table.md, table.csv, curves.csv and figures of all "
+        "that is asked for; the same command goes on with what an interrupted one left.",
     )
     made.add_argument(
         "--learned",

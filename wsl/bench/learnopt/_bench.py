@@ -50,7 +50,8 @@ def bench_optimizers(request: Request) -> tuple[str, int]:
     """Complete all trials that are not done; one that fails is noted and does not stop the rest.
 
     Returns:
-        The tables, and the number of trials that failed; an optimizer that does not fit a task is no failure.
+        The tables, and the number of trials that failed, as those of a task do that cannot be built; an
+        optimizer that does not fit a task is no failure.
 
     Raises:
         BenchError: the request cannot be followed, or the folder holds trials with other settings.
@@ -65,9 +66,9 @@ def bench_optimizers(request: Request) -> tuple[str, int]:
             own = [trial for trial in todo if trial.problem.name == problem.name]
             if not own:
                 continue
-            task = problem.build()
+            task = _built(own)
             for trial in own:
-                failed += not _attempt(trial, task, request.lanes)
+                failed += task is None or not _attempt(trial, task, request.lanes)
                 write_tables(trials, request.out, request.smoke)
             plot_problem([trial for trial in trials if trial.problem.name == problem.name], request.out)
         text = write_tables(trials, request.out, request.smoke)
@@ -78,11 +79,14 @@ def plan_trials(request: Request) -> list[Trial]:
     """All trials, task by task.
 
     Raises:
-        BenchError: two optimizers have one name, or a number is below 1.
+        BenchError: two optimizers have one name, one cannot be that of a folder, or a number is below 1.
     """
     names = [rival.name for rival in request.rivals]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BenchError(f"several optimizers are called {', '.join(twice)}. Rename the files.")
+    for name in [*names, *(problem.name for problem in request.problems)]:
+        if not name.isprintable() or not name.strip(". ") or set(name) & set("/\\|"):
+            raise BenchError(f"{name!r} is no name for a folder and a line of a table. Rename the file.")
     if not names or request.lanes < 1:
         raise BenchError(f"{len(names)} optimizers on {request.lanes} lanes; expected at least 1 of each.")
     problems, rivals, settings = request.problems, request.rivals, request.settings
@@ -92,6 +96,18 @@ def plan_trials(request: Request) -> list[Trial]:
         settings = _SMOKE
     code = code_version()
     return [Trial(problem, rival, settings, request.out, code) for problem in problems for rival in rivals]
+
+
+def _built(trials: Sequence[Trial]) -> Task | None:
+    """The task of these trials, or nothing, which is noted in their folders."""
+    try:
+        return trials[0].problem.build()
+    except BenchError as err:
+        logger.warning("%s", err)
+        for trial in trials:
+            trial.begin()
+            trial.save_failure(f"failed: {err}")
+        return None
 
 
 def _attempt(trial: Trial, task: Task, lanes: int) -> bool:

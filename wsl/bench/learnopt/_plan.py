@@ -13,6 +13,8 @@ from wsl.bench.learnopt._problems import Problem
 from wsl.bench.learnopt._rivals import Rival
 
 _REQUEST, _TUNING, _RESULT, _FAILURE = "trial.json", "tuning.json", "result.json", "failure.txt"
+_BEGINNING = {f"{_REQUEST}.partial"}
+"""What the folder of a trial holds that was killed before it said whose the folder is."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Trial:
         Raises:
             BenchError: the folder is no trial's.
         """
-        if not self.folder.exists():
+        if not self.folder.exists() or {path.name for path in self.folder.iterdir()} <= _BEGINNING:
             return []
         before = self._read(_REQUEST)
         if before is None:
@@ -120,7 +122,9 @@ class Trial:
         ]
 
     def clear(self) -> None:
-        """Delete the folder."""
+        """Delete the folder; what says whose it is last."""
+        for name in (_RESULT, _TUNING, _FAILURE):
+            (self.folder / name).unlink(missing_ok=True)
         shutil.rmtree(self.folder)
 
     def _read(self, name: str) -> dict[str, Any] | None:
@@ -129,6 +133,8 @@ class Trial:
             return None
         try:
             found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            if not isinstance(found, dict):
+                raise ValueError(f"a {type(found).__name__}")
         except ValueError as err:
             raise BenchError(f"{path} does not read as a part of a bench. Delete {self.folder}.") from err
         return found
