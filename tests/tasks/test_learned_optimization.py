@@ -22,6 +22,7 @@ from wsl.learnopt import (
     Quadratics,
     TaskFamily,
     TruncatedES,
+    UNFOptimizer,
     evaluate,
 )
 from wsl.tasks import INRClassification, LearnedOptimization, TaskError, WarmupCosine
@@ -203,6 +204,34 @@ def test_several_processes_are_refused(stage, trained, monkeypatch):
         TaskError, match=r"runs in one process, and the trainer has 2\.\n  Set trainer.devices"
     ):
         getattr(pl_trainer(max_epochs=1), stage)(task, datamodule=problems(steps=10))
+
+
+@pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`, callbacks")
+def test_lanes_of_another_estimator_are_refused(trained):
+    _, _, folder = trained
+    for estimator in (TruncatedES(Constant(7), 3, 4), PES(LogUniform(4, 12), steps=3, pairs=5, sigma=0.1)):
+        with pytest.raises(
+            TaskError, match=r"(?s)lanes are those of another .*'pairs': 4.*given: .*Resume with"
+        ):
+            train(made(estimator), problems(steps=10), epochs=3, ckpt_path=str(folder / "c.ckpt"))
+    other = made(TruncatedES(Constant(7), 3, 4))
+    pl_trainer().test(other, datamodule=problems(steps=10), ckpt_path=str(folder / "c.ckpt"), verbose=False)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "64-true"])
+def test_networks_and_weights_of_different_types_are_refused(precision):
+    """In float32, the type of a new network, and in float64."""
+    wide = {"32-true": torch.float64, "64-true": torch.float32}[precision]
+    learned = partial(UNFOptimizer, hidden=4, layers=1)
+    trainer = pl_trainer(precision=precision, max_epochs=1)
+    data = ProblemDataModule(Quadratics(3).to(dtype=wide), steps=2, held_out=2, horizon=3)
+    with pytest.raises(TaskError, match=rf"weights of Quadratics of {wide}.\n  Leave trainer.precision at"):
+        trainer.fit(made(FullBackprop(Constant(3), 2), learned), datamodule=data)
+    right = {"32-true": torch.float32, "64-true": torch.float64}[precision]
+    data = ProblemDataModule(Quadratics(3).to(dtype=right), steps=2, held_out=2, horizon=3)
+    trainer = pl_trainer(precision=precision, max_epochs=1)
+    trainer.fit(made(FullBackprop(Constant(3), 2), learned), datamodule=data)
+    assert trainer.global_step == 2
 
 
 def test_what_cannot_be_built_says_so_before_a_run():

@@ -10,6 +10,7 @@ from torch import Tensor
 import wsl
 from wsl.data import BaseDataModule, HeldOut, MetaSteps, ProblemDataModule
 from wsl.learnopt import Estimator, EstimatorState, Optimizer, evaluate
+from wsl.learnopt.networks import UpdateNetwork
 from wsl.spec import WeightSpec
 from wsl.tasks.configured import ConfiguredTask, OptimizerFactory, ScheduleFactory
 from wsl.tasks.factories import TaskError, value_from_plain, value_to_plain
@@ -111,13 +112,19 @@ class LearnedOptimization(ConfiguredTask):
         checkpoint[_RECORD] = {**self._record, "seed": self._seed, "position": position, "lanes": lanes}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Build the learned optimizer for the checkpoint's specification, unless the data already did."""
+        """Build the learned optimizer for the checkpoint's specification, unless the data already did.
+
+        Raises:
+            TaskError: it is of another kind of run or architecture, or its lanes are of another estimator.
+        """
         record = checkpoint.get(_RECORD)
         if not isinstance(record, dict) or "lanes" not in record:
             raise TaskError(
                 "the checkpoint holds no lanes, so it was not written by a run of LearnedOptimization.\n"
                 "  Give a checkpoint of `python -m wsl fit`, e.g. runs/NAME/checkpoints/best.ckpt."
             )
+        if self._trainer is not None and self.trainer.state.fn == "fit":
+            self._check_estimator(checkpoint["hyper_parameters"]["estimator"])
         if self.learned is None:
             self._build(record["spec"])
         self._check_spec(record["spec"], "the checkpoint")
@@ -130,7 +137,12 @@ class LearnedOptimization(ConfiguredTask):
             log.log_hyperparams(self._record)
 
     def on_train_start(self) -> None:
-        """Continue inside the epoch: Lightning itself restores no loader that a schedule asked for before."""
+        """Continue inside the epoch: Lightning itself restores no loader that a schedule asked for before.
+
+        Raises:
+            TaskError: the network and the weights of the problems are of different types.
+        """
+        self._check_types()
         loader = self.trainer.train_dataloader
         if self._position is not None and isinstance(loader, MetaSteps):
             loader.load_state_dict(self._position)
@@ -153,9 +165,11 @@ class LearnedOptimization(ConfiguredTask):
         return torch.stack([part.to(torch.float64) for part in parts]).sum()
 
     def on_validation_epoch_start(self) -> None:
+        self._check_types()
         self.curves = {}
 
     def on_test_epoch_start(self) -> None:
+        self._check_types()
         self.curves = {}
 
     def validation_step(self, batch: HeldOut, batch_idx: int) -> None:
@@ -189,6 +203,26 @@ class LearnedOptimization(ConfiguredTask):
         takes_spec = "spec" in inspect.signature(kind).parameters
         self.learned = factory(WeightSpec.parse(spec)) if takes_spec else factory()
         self._record = {"spec": spec}
+
+    def _check_estimator(self, before: dict[str, Any]) -> None:
+        if (ours := value_to_plain(self.estimator)) != before:
+            raise TaskError(
+                "the checkpoint's lanes are those of another estimator.\n"
+                f"  checkpoint: {before}\n  given: {ours}\n"
+                "  Resume with the estimator that the run began with, or begin another run."
+            )
+
+    def _check_types(self) -> None:
+        """Networks do not convert what they read, and precision may have changed their type."""
+        assert self.learned is not None
+        types = {next(m.parameters()).dtype for m in self.learned.modules() if isinstance(m, UpdateNetwork)}
+        for task in self._problems(getattr(self.trainer, "datamodule", None)).tasks:
+            if types - {task.dtype}:
+                raise TaskError(
+                    f"the learned optimizer's network is of {', '.join(map(str, types))}, and the weights of "
+                    f"{type(task).__name__} of {task.dtype}.\n  Leave trainer.precision at 32-true, or give "
+                    "a task of the other type."
+                )
 
     def _check_spec(self, spec: str, source: str) -> None:
         if spec == self._record["spec"]:
