@@ -341,6 +341,14 @@ def test_problems_are_read_by_name_and_path(tmp_path):
     (faulty,) = read_problems(tmp_path, ["wrong"])
     with pytest.raises(BenchError, match="the task of wrong cannot be built: .*sizes"):
         faulty.build()
+    images = {"class_path": "wsl.zoo.images.IdxImages", "init_args": {"folder": "nowhere", "part": "train"}}
+    task = {"class_path": "wsl.learnopt.MlpImages", "init_args": {"train": images}}
+    with pytest.raises(
+        BenchError, match=r"the task of images cannot be built: nowhere does not exist;[^<]*$"
+    ):
+        Problem("images", task, 3).build()
+    with pytest.raises(BenchError, match=r"no task 'none\.yml' in .*, or give a file"):
+        read_problems(tmp_path, ["none.yml"])
     with pytest.raises(BenchError, match="holds no tasks"):
         read_problems(tmp_path / "nowhere")
 

@@ -3,7 +3,9 @@
 import json
 import random
 import struct
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -253,6 +255,15 @@ def test_names_are_those_that_come_with_the_package(path, monkeypatch):
         read_optimizer("a" * 400)
     with pytest.raises(OptimizerFileError, match="no file other, and no optimizer of this name .*: known"):
         read_optimizer("other")
+
+
+def test_what_comes_with_the_package_is_in_its_wheels():
+    root = Path(wsl.__file__).resolve().parents[1]
+    settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    found = {one.resolve() for glob in settings["package-data"]["wsl"] for one in (root / "wsl").glob(glob)}
+    assert root / "wsl" / "py.typed" in found
+    assert {one.resolve() for one in pretrained().values()} <= found
+    assert "learnopt/pretrained/*.safetensors" in settings["package-data"]["wsl"]
 
 
 @pytest.mark.parametrize("name", pretrained())

@@ -26,8 +26,10 @@ class TorchOptimizer(torch.optim.Optimizer):
 
     All tensors of the module move in one vectorised update, and the optimizer sees all of them: those that
     are frozen, that no group holds or that have no gradient stay as they are, and count with a gradient of 0.
-    A step in which nothing has a gradient changes nothing. Running statistics of norms are left alone. A
-    parameter that the module uses under several names moves by the mean of what the rule says of each.
+    A step in which nothing has a gradient changes nothing. A gradient that is exactly 0 is one:
+    learned rules may move such weights, as those of an embedding's padding. Running statistics of norms are
+    left alone. A parameter that the module uses under several names moves by the mean of what the rule says
+    of each.
 
     Numbers are those of the widest type among the parameters, and at least of float32: so are the state of a
     module in bfloat16, and a learned rule on one in float64. A module may be moved to another type or device

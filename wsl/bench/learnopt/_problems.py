@@ -1,5 +1,6 @@
 """Tasks by name: what ``configs/problems`` holds."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from wsl.bench._errors import BenchError
 from wsl.learnopt.tasks import Task
 
 _SUFFIXES = (".yaml", ".yml")
+# what a class says of its arguments, within jsonargparse's report of all types that a task may have
+_UNION = re.compile(r"Errors:\s+- (.*?)\s*- Expected a <class 'NoneType'>", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,9 @@ class Problem:
         try:
             made: Task = parser.instantiate(parser.parse_object({"task": self.task})).task
         except Exception as err:  # whatever jsonargparse and constructors raise on faulty arguments
-            raise BenchError(
-                f"the task of {self.name} cannot be built: {' '.join(str(err).split())}"
-            ) from err
+            said = _UNION.search(str(err))
+            words = " ".join((said[1] if said else str(err)).split())
+            raise BenchError(f"the task of {self.name} cannot be built: {words}") from err
         return made
 
 
@@ -60,7 +63,7 @@ def read_problems(folder: Path, names: Sequence[str] = ()) -> list[Problem]:
     found: dict[str, Path] = {}
     for name in names or known:
         path = Path(name) if name.endswith(_SUFFIXES) else known.get(name)
-        if path is None:
+        if path is None or not path.is_file():
             shown = ", ".join(known) or "none"
             raise BenchError(f"there is no task {name!r} in {folder}; choose of {shown}, or give a file.")
         if found.setdefault(path.stem, path) != path:
