@@ -324,6 +324,10 @@ HOSTILE = {
     "a negative rate": (put("arguments", "learning_rate", value=-1.0), "learning_rate is -1.0"),
     "nan": (put("arguments", "learning_rate", value=float("nan")), "learning_rate is nan"),
     "a large number": (put("arguments", "learning_rate", value=1 << 40), "larger than that of any"),
+    "many layers": (
+        put("arguments", "layers", value=1 << 20),
+        "layers is 1048576, and the file has 4 tensors",
+    ),
     "a long list": (put("arguments", "betas", value=[0.5] * 20_000), "betas is larger than"),
     "a deep list": (put("arguments", "betas", value=[[[[[[[[[[1]]]]]]]]]]), "betas is larger than"),
     "other tensors": (put("arguments", "weight_decay", value=0.5), "log_weight_decay has the shape None"),

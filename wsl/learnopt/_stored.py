@@ -123,6 +123,8 @@ def parse_file(metadata: dict[str, str], tensors: dict[str, Tensor]) -> Optimize
     arguments, card = entries.pop("arguments"), entries.pop("card")
     for name, value in arguments.items():
         _check_argument(name, value)
+    if isinstance(layers := arguments.get("layers"), int) and layers > len(tensors):
+        raise OptimizerFileError(f"the argument layers is {layers}, and the file has {len(tensors)} tensors.")
     if card.keys() != {field.name for field in fields(Card)}:
         raise OptimizerFileError("the card does not have the entries of one.")
     if bad := [name for name, value in tensors.items() if not value.isfinite().all()]:
