@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tiny_zoo
 import torch
-from short_runs import train
+from short_runs import assert_resumes, train
 
 import wsl
 from wsl.data import ZooDataModule
-from wsl.encoders import FastGraphMetanetwork, GraphMetanetwork, ProbeGen, StatNet
+from wsl.encoders import FastGraphMetanetwork, GraphMetanetwork, ProbeGen, ProbeSamples, StatNet
 from wsl.models import Siren, coordinate_grid
 from wsl.nn import ProbedModule
 from wsl.spec import SpecError
@@ -24,10 +24,18 @@ from wsl.zoo.images import ArrayImages
 GRAPH = partial(GraphMetanetwork, channels=8, layers=1, frequencies=4)
 FAST = partial(FastGraphMetanetwork, channels=8, layers=1, runs=4)
 GENERATED = partial(ProbeGen, channels=8, layers=1, hidden=16)
+SAMPLES = partial(ProbeSamples, channels=8, layers=1, hidden=16, logits=True)
 
 
 def data(path, **options):
     return ZooDataModule(path, batch_size=8, **options)
+
+
+def noise_images(folder, *shape):
+    """Images of noise in a file, ``(count, H, W)``."""
+    path = folder / f"{shape}.npy"
+    np.save(path, np.random.default_rng(0).random(shape, dtype=np.float32))
+    return ArrayImages(path)
 
 
 def probes_of(task) -> ProbedModule:
@@ -113,6 +121,80 @@ def test_probes_start_at_images_of_the_kind_that_networks_are_for(one_cnn, cnns,
     coloured = data(one_cnn, images=ArrayImages(tmp_path / "coloured.npy"))
     with pytest.raises(TaskError, match=r"do not run on inputs of shape \(3, 28, 28\)"):
         INRClassification(FAST, probes=4).rehearse(coloured)
+
+
+@pytest.mark.parametrize("zoo", ["cnns", "one_cnn"])
+def test_checkpoints_of_probes_at_images_of_another_size_than_noise(zoo, tmp_path, request, monkeypatch):
+    path, images = request.getfixturevalue(zoo), noise_images(tmp_path, 9, 20, 24)
+    loads = []
+    monkeypatch.setattr(
+        ArrayImages, "load", lambda self, load=ArrayImages.load: loads.append(1) or load(self)
+    )
+    first, again = data(path, images=images), data(path)
+    rehearsed = INRClassification(SAMPLES, probes=4)
+    rehearsed.rehearse(first)
+    task, trainer = train(rehearsed, first)
+    assert loads == [1], "read once a run"
+    assert not any(parameter.requires_grad for parameter in probes_of(task).parameters())
+    trainer.save_checkpoint(tmp_path / "c.ckpt")
+    batch, task = next(iter(again.val_dataloader())), task.eval()
+    loaded = INRClassification.load_from_checkpoint(tmp_path / "c.ckpt", weights_only=True).eval()
+    assert torch.equal(loaded(batch.weights), task(batch.weights))
+    alone = (
+        [(spec, {n: w[:1] for n, w in weights.items()}) for spec, weights in batch.weights[:1]]
+        if (zoo == "cnns")
+        else {n: w[:1] for n, w in batch.weights.items()}
+    )
+    assert torch.allclose(loaded(alone)[0], task(batch.weights)[0], atol=1e-6)
+    untrained = INRClassification(SAMPLES, probes=4)
+    metrics = [
+        trainer.validate(
+            untrained, datamodule=again, ckpt_path=tmp_path / "c.ckpt", verbose=False, weights_only=True
+        ),
+        trainer.validate(task, datamodule=first, verbose=False),
+    ]
+    assert metrics[0] == metrics[1]
+    with pytest.raises(TaskError, match=r"probes is 10, but there are only 9 images.*\n.*data.images"):
+        INRClassification(SAMPLES, probes=10).rehearse(first)
+
+
+@pytest.mark.filterwarnings("ignore:Checkpoint directory")
+def test_a_killed_run_with_probes_at_images_resumes(cnns, tmp_path):
+    images = noise_images(tmp_path, 9, 20, 20)
+    assert_resumes(
+        lambda: INRClassification(SAMPLES, probes=3),
+        lambda: data(cnns, images=images),
+        tmp_path / "checkpoints",
+        {"every_n_train_steps": 2},
+        killed_at=3,
+        epochs=2,
+    )
+
+
+def test_networks_with_other_numbers_of_classes_are_refused_early(tmp_path):
+    forwards = [mixed_zoo.CNNS[0], replace(mixed_zoo.CNNS[1], arguments={"classes": 4})]
+    path = str(mixed_zoo.build(tmp_path / "z.h5", forwards).path)
+    INRClassification(GRAPH, probes=2).rehearse(data(path))
+    with pytest.raises(TaskError, match="different answers: 3 numbers .*SmallCNN.*4 for one of .*SmallCNN"):
+        INRClassification(SAMPLES, probes=2).rehearse(data(path))
+
+
+def test_networks_without_finite_answers_are_read(cnns):
+    """Finite weights may overflow in the network; the others of a batch learn all the same."""
+    task = INRClassification(SAMPLES, probes=2)
+    task.build(data(cnns))
+    spec, weights = next(iter(data(cnns).val_dataloader())).weights[0]
+    before = task([(spec, weights)])
+    broken = {name: torch.cat([tensor[:1] * 1e30, tensor[1:]]) for name, tensor in weights.items()}
+    found = task([(spec, broken)])
+    assert found.isfinite().all() and torch.allclose(found[1:], before[1:], atol=1e-6)
+    found.sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in task.parameters())
+    module = ForwardDefinition("wsl.models:SmallCNN", {"channels": [2], "classes": 3}).build()
+    with torch.no_grad():
+        module.dense.weight[0, 0] = float("nan")
+    with pytest.raises(TaskError, match=r"not finite: dense.weight\. Nothing"):
+        predict_network(task, module, torch.rand(1, 1, 28, 28))
 
 
 def test_a_trained_model_probes_architectures_that_it_has_not_seen(sirens):

@@ -91,6 +91,7 @@ class ZooDataModule(BaseDataModule):
         self.images = images
         self._zoos: ZooCollection | None = None
         self._statistics: WeightStatistics | None = None
+        self._examples: Tensor | None = None
         self._labels: np.ndarray | None = None
         self._sound: set[str] = set()
 
@@ -149,9 +150,11 @@ class ZooDataModule(BaseDataModule):
     def examples(self) -> Tensor | None:
         if self.images is None:
             return None
-        images = self.images.load()
-        rows = np.random.default_rng(self.seed).permutation(len(images))[:_EXAMPLES]
-        return images.inputs(np.sort(rows))
+        if self._examples is None:
+            images = self.images.load()
+            rows = np.random.default_rng(self.seed).permutation(len(images))[:_EXAMPLES]
+            self._examples = images.inputs(np.sort(rows))
+        return self._examples
 
     @property
     def statistics(self) -> WeightStatistics:

@@ -1,6 +1,6 @@
 """Layers: weight embeddings, message passing on dense blocks, probes, heads."""
 
-from wsl.nn._answers import AnsweringModule, SampledProbes
+from wsl.nn._answers import AnsweringModule, SampledProbes, real_parts
 from wsl.nn._autocast import autocast_to, autocast_type
 from wsl.nn._canonical import canonical_steps, canonicalise
 from wsl.nn._chain_linear import ChainLinear, ChainState
@@ -128,6 +128,7 @@ __all__ = [
     "normalise_channels",
     "operator_features",
     "pool_to_ends",
+    "real_parts",
     "run_order",
     "run_steps",
     "scalar_features",

@@ -23,7 +23,8 @@ class AnsweringModule(ProbedModule):
     all probes; ``channels`` says how many. With ``logits`` the last dimension of outputs counts as classes (a
     single one as a class against none):
     log-probabilities, at least :data:`LEAST_LOG_PROBABILITY` and scaled to [-1, 1], are returned in place of
-    logits, which have no bounds.
+    logits, which have no bounds. A logit that is no number, of a network that has diverged, counts as 0, and
+    an infinite one as the largest there is.
     """
 
     @abstractmethod
@@ -46,7 +47,7 @@ class AnsweringModule(ProbedModule):
         return answers
 
     def _answer(self, network: Mapping[str, Tensor], inputs: Sequence[Tensor], logits: bool) -> Tensor:
-        parts = list(_real_parts(self.run(network, inputs)))
+        parts = list(real_parts(self.run(network, inputs)))
         if logits:
             parts = [_log_probabilities(part) for part in parts]
         return (
@@ -81,19 +82,20 @@ class SampledProbes(AnsweringModule):
 
 
 def _log_probabilities(logits: Tensor) -> Tensor:
+    logits = logits.nan_to_num()
     found = logits.log_softmax(-1) if logits.shape[-1] > 1 else logsigmoid(logits)
     bounded = found.clamp(min=LEAST_LOG_PROBABILITY)
     return 1 - 2 * bounded / LEAST_LOG_PROBABILITY
 
 
-def _real_parts(output: Any) -> Iterator[Tensor]:
+def real_parts(output: Any) -> Iterator[Tensor]:
     """The floating-point tensors in nested tuples, lists and dicts, in order."""
     if isinstance(output, Tensor):
         if output.is_floating_point():
             yield output
     elif isinstance(output, Mapping):
         for part in output.values():
-            yield from _real_parts(part)
+            yield from real_parts(part)
     elif isinstance(output, tuple | list):
         for part in output:
-            yield from _real_parts(part)
+            yield from real_parts(part)

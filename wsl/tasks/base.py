@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import wsl
 from wsl.data import BaseDataModule, WeightLoader
-from wsl.encoders import Encoder, MixedEncoder
+from wsl.encoders import Encoder, MixedEncoder, reads_any_spec
 from wsl.spec import WeightSpec
 from wsl.tasks.configured import ConfiguredTask, OptimizerFactory, ScheduleFactory
 from wsl.tasks.factories import TaskError
@@ -23,7 +23,7 @@ NOT_BUILT = (
     "the task has no encoder yet: it is built for the data of a run, or from a checkpoint.\n"
     "  Fit it with a Trainer, or load it with {}.load_from_checkpoint(path)."
 )
-_RECORD = "wsl"
+_RECORD, _SHAPE = "wsl", "examples"
 
 
 class BaseTask(ConfiguredTask):
@@ -175,6 +175,8 @@ class BaseTask(ConfiguredTask):
         if self.encoder is None:
             self._build(record)
         self._check_record(record, "the checkpoint")
+        if record.get(_SHAPE) != self._record.get(_SHAPE):  # its probes take the place of those of the data
+            self._build({**self._record, _SHAPE: record.get(_SHAPE)})
         self._seed, self._position = record["seed"], record["position"]
 
     def on_fit_start(self) -> None:
@@ -218,14 +220,21 @@ class BaseTask(ConfiguredTask):
         return data.examples if self.probes else None
 
     def _build(self, record: dict[str, Any], examples: Tensor | None = None) -> None:
-        """Make encoder and head; probes start at ``examples``, if there are any."""
+        """Make encoder and head; probes start at ``examples``, if there are any.
+
+        The record notes their shape: whoever reads a checkpoint has no examples, and needs no more than that.
+        """
         spec = WeightSpec.parse(record["spec"])
         extras: dict[str, Any] = {}
         if self.probes:
             kind: type[Encoder] = self._recipes["encoder"].load(Encoder)
             check_takes_probes(kind, self.probes)
-            definitions = from_plain(record["forward"])
-            networks = self._networks = ProbedNetworks(definitions, self.probes, examples)
+            if examples is not None:
+                record = {**record, _SHAPE: list(examples.shape[1:])}
+            elif record.get(_SHAPE):
+                examples = torch.zeros(self.probes, *record[_SHAPE])
+            definitions, alike = from_plain(record["forward"]), not reads_any_spec(kind)
+            networks = self._networks = ProbedNetworks(definitions, self.probes, examples, alike)
             extras["probes"] = kind.probe_features(networks(spec), spec, networks.examples, self.probes)
         if record["mixed"]:
             check_reads_any(self._recipes["encoder"].load(Encoder), self.probes)

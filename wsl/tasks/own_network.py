@@ -70,9 +70,14 @@ def predict_network(
 
     Raises:
         TaskError: the network has another architecture than the one that the task reads, or makes something
-            else of the same weights, as a SIREN of another frequency does.
+            else of the same weights, as a SIREN of another frequency does; or its weights are not finite.
         TraceError, SymmetryError: the network cannot be traced.
     """
+    if bad := [name for name, value in module.named_parameters() if not value.isfinite().all()]:
+        raise TaskError(
+            f"the network's weights are not finite: {', '.join(bad)}. Nothing can be predicted of it.\n"
+            "  Give an earlier checkpoint of it, from before its training diverged."
+        )
     spec = trace(module, example_inputs, kwargs)
     verify(module, spec, example_inputs, kwargs)
     state = module.state_dict()
