@@ -104,8 +104,10 @@ def test_given_configurations_train(path, folder, capsys):
         main([*arguments, "--print_config"])
     assert stop.value.code == 0
     config = yaml.safe_load(path.read_text())
-    assert config["data"]["init_args"]["task"]["class_path"].endswith("MlpImages")
     few = {"class_path": "wsl.learnopt.MlpImages", "init_args": {"limit": 300, "batch_size": 16}}
+    if config["data"]["init_args"]["task"]["class_path"].endswith("TaskFamily"):
+        deeper = {**few, "init_args": {**few["init_args"], "hidden": [8, 8]}}
+        few = {"class_path": "wsl.learnopt.TaskFamily", "init_args": {"tasks": [few, deeper]}}
     config["data"]["init_args"].update(TINY, task=few)
     estimator = config["model"]["init_args"]["estimator"]["init_args"]
     estimator["truncation"] = {"class_path": "wsl.learnopt.Constant", "init_args": {"steps": 6}}
