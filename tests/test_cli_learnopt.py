@@ -8,11 +8,12 @@ import lightning.pytorch as pl
 import pytest
 import torch
 
+from wsl.bench import code_version
 from wsl.cli import bench_learnopt, main
 from wsl.data import ProblemDataModule
 from wsl.learnopt import SGD, Card, Constant, Quadratics, TruncatedES, UNFOptimizer, read_optimizer, save
 from wsl.tasks import LearnedOptimization, TaskError, WarmupCosine
-from wsl.tasks.optimizer_files import learned_optimizer
+from wsl.tasks.optimizer_files import export_optimizer, learned_optimizer
 
 SAID = ["--about", "a test", "--fails", "on everything else"]
 
@@ -44,6 +45,7 @@ def test_a_checkpoint_becomes_a_file_with_a_card(run, tmp_path, capsys):
     found = read_optimizer(out)
     assert found.card.fails == "on everything else" and "horizon: 5" in found.card.tasks
     assert "monitor" not in found.card.tasks
+    assert found.card.code == f"exported by {code_version()}, trained by another one or this"
     assert found.card.trained.startswith("2 meta-steps\nestimator TruncatedES(truncation=Constant(steps=4)")
     assert "optimizer AdamW(lr=0.1)" in found.card.trained
     built = found.build()
@@ -54,6 +56,18 @@ def test_a_checkpoint_becomes_a_file_with_a_card(run, tmp_path, capsys):
     assert main(["learnopt", "info", str(out)]) == 0
     shown = capsys.readouterr().out
     assert "UNFOptimizer(hidden=4, layers=1" in shown and "fails    on everything else" in shown
+
+
+def test_the_card_names_the_code_of_the_run_and_not_of_the_export(run, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "c.ckpt").write_bytes((run[0] / "checkpoints" / "best.ckpt").read_bytes())
+    for number, code in enumerate(("0.1.0+first", "0.1.0+second", "0.1.0+first")):
+        log = tmp_path / "metrics" / f"version_{number}" / "hparams.yaml"
+        log.parent.mkdir(parents=True)
+        log.write_text(f"run: a\ncode: {code}\nconfig: |\n  code: none\n")
+    out = tmp_path / "o.safetensors"
+    card = export_optimizer(tmp_path / "checkpoints" / "c.ckpt", out, "a", "b", "other", tasks="c")
+    assert card.code == "0.1.0+first, 0.1.0+second" and read_optimizer(out).card == card
 
 
 def test_the_bench_takes_checkpoints_by_the_name_of_their_run(run, tmp_path):

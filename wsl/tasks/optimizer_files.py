@@ -32,7 +32,7 @@ def export_optimizer(
         out: the file, ``.safetensors``.
         about: what it is, in a line.
         fails: where it does worse than tuned optimizers, or diverges.
-        code: the version of the code.
+        code: the version of the code, for runs that do not say by which they were made.
         tasks: what it was trained on; by default the ``data`` of the run's ``config.yaml``.
 
     Raises:
@@ -45,7 +45,8 @@ def export_optimizer(
         f"{stored['global_step']} meta-steps",
         *(f"{name} {_call(how)}" for name, how in settings.items()),
     ]
-    card = Card(about, "\n".join(trained), tasks or _problems(path), fails, code)
+    made_by = _codes(path) or f"exported by {code}, trained by another one or this"
+    card = Card(about, "\n".join(trained), tasks or _problems(path), fails, made_by)
     save(optimizer, out, card)
     return card
 
@@ -115,6 +116,16 @@ def _problems(path: Path) -> str:
         ) from err
     end = next((at for at in range(start + 1, len(lines)) if lines[at][:1].strip()), len(lines))
     return "\n".join(lines[start + 1 : end])
+
+
+def _codes(path: Path) -> str:
+    """The versions of the code that began or resumed the run, as its logs in the run's folder say."""
+    found = []
+    logs = path.parent.parent.glob("metrics/*/hparams.yaml")
+    for log in sorted(logs, key=lambda log: (len(log.parent.name), log.parent.name)):  # version_2, version_10
+        lines = log.read_text("utf-8", "replace").splitlines()
+        found += [line.removeprefix("code: ") for line in lines if line.startswith("code: ")]
+    return ", ".join(dict.fromkeys(found))
 
 
 def _call(recipe: dict[str, Any]) -> str:
