@@ -171,7 +171,12 @@ class DrawnPopulationSuite(PopulationSuite):
             {"initial_scale": [1.0, 0.0]},
             {"train_fraction": [0.5, 1.5]},
             {"batch_size": 0},
+            {"batch_size": 1.5},
             {"checkpoints": [-1]},
+            {"checkpoints": [0.5]},
+            {"learning_rate": "fast"},
+            {"learning_rate": [0.1, None]},
+            {"optimizer": None},
         ],
     )
     def test_unusable_recipes_are_refused(self, arguments):

@@ -5,9 +5,10 @@ import torch
 from encoder_suite import EncoderSuite
 from small_networks import CNN, MLP, largest_difference
 
+import wsl
 from wsl.encoders import BlockStatNet, StatNet
 from wsl.encoders._stat_net import QUANTILES, block_statistics
-from wsl.spec import WeightSpec
+from wsl.spec import SpecError, WeightSpec
 from wsl.testing import random_weights
 
 
@@ -52,6 +53,12 @@ def test_features_are_broadcast() -> None:
     vectors = features.nodes["c1"][:, 0]
     for part in (*features.nodes.values(), *features.tensors.values()):
         assert torch.equal(part.flatten(1, -2), vectors.unsqueeze(1).expand(-1, part[0, ..., 0].numel(), -1))
+
+
+@pytest.mark.parametrize("kind", [StatNet, BlockStatNet])
+def test_networks_without_weights_are_refused(kind: type[StatNet | BlockStatNet]) -> None:
+    with pytest.raises(SpecError, match="has no weights"):
+        kind(wsl.trace(torch.nn.ReLU(), torch.rand(2, 3)), channels=4)
 
 
 def test_bad_arguments() -> None:

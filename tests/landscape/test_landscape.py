@@ -186,3 +186,9 @@ def test_phases():
     assert found.tolist() == ["I", "I", "II", "II", *PHASES[2:], "undefined"]
     assert phase_labels(*measures, PhaseThresholds(1, 30, 2, 0.0)).tolist()[:7] == ["IV-B"] * 7
     assert phase_labels(0.0, 1.0, 0.0, 0.2, PhaseThresholds()) == "IV-A"
+
+
+@pytest.mark.parametrize("threshold", [{"fitted": float("nan")}, {"sharp": -1.0}, {"similar": float("inf")}])
+def test_unusable_thresholds(threshold):
+    with pytest.raises(ValueError, match=f"thresholds.{next(iter(threshold))} is "):
+        PhaseThresholds(**threshold)

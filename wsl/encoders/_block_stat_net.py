@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from wsl.encoders._any_spec import AnySpecEncoder
 from wsl.encoders._base import WeightFeatures
 from wsl.encoders._features import broadcast_features
-from wsl.encoders._stat_net import QUANTILES, block_statistics
+from wsl.encoders._stat_net import QUANTILES, block_statistics, check_has_weights
 from wsl.nn import BLOCK_FEATURES, MLP, block_features
 from wsl.spec import WeightSpec
 
@@ -29,6 +29,7 @@ class BlockStatNet(AnySpecEncoder):
         hidden: their width.
 
     Raises:
+        SpecError: there are no weights.
         ValueError: no channels, or a negative number of layers.
 
     Source: the statistics of Unterthiner et al. 2020, section 3.2 (arXiv:2002.11448), pooled as sets are by
@@ -37,6 +38,7 @@ class BlockStatNet(AnySpecEncoder):
 
     def __init__(self, spec: WeightSpec, channels: int = 64, layers: int = 2, *, hidden: int = 256) -> None:
         super().__init__(spec, channels, layers, None)
+        check_has_weights(spec)
         self.block_layers = MLP(2 + len(QUANTILES) + BLOCK_FEATURES, hidden, layers, hidden)
         self.network_layers = nn.Sequential(nn.ReLU(), MLP(hidden, hidden, layers, channels))
 

@@ -10,7 +10,7 @@ from wsl.encoders._base import Encoder, WeightFeatures
 from wsl.encoders._features import broadcast_features
 from wsl.graph import graph_layout
 from wsl.nn import MLP
-from wsl.spec import WeightSpec
+from wsl.spec import SpecError, WeightSpec
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -31,6 +31,7 @@ class StatNet(Encoder):
         layers: number of hidden layers.
 
     Raises:
+        SpecError: there are no weights.
         ValueError: no channels, or a negative number of layers.
 
     Source: Unterthiner et al. 2020, section 3.2 (arXiv:2002.11448): mean, variance and the quantiles
@@ -40,6 +41,7 @@ class StatNet(Encoder):
 
     def __init__(self, spec: WeightSpec, channels: int = 64, layers: int = 2, *, hidden: int = 256) -> None:
         super().__init__(spec, channels)
+        check_has_weights(spec)
         self.layout = graph_layout(spec)
         self.layers = MLP(len(spec.blocks) * (2 + len(QUANTILES)), hidden, layers, channels)
 
@@ -47,6 +49,12 @@ class StatNet(Encoder):
         blocks = self.read(weights)
         statistics = torch.cat([block_statistics(block) for block in blocks.values()], dim=1)
         return broadcast_features(self.layout, self.layers(statistics))
+
+
+def check_has_weights(spec: WeightSpec) -> None:
+    """Raise SpecError for an architecture without weights."""
+    if not spec.blocks:
+        raise SpecError("the architecture has no weights, so there are no statistics of them to read.")
 
 
 def block_statistics(block: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Phases of learning, from measures of the loss around networks that differ in their seeds alone."""
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -16,12 +17,20 @@ class PhaseThresholds:
         sharp: a top eigenvalue of the Hessian above this is locally sharp.
         barrier: a curve whose loss rises by more than this above its ends connects them poorly.
         similar: representations with at least this CKA are similar.
+
+    Raises:
+        ValueError: a threshold that is no finite number, or below 0.
     """
 
     fitted: float = 0.1
     sharp: float = 10.0
     barrier: float = 0.05
     similar: float = 0.8
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not (isinstance(value, int | float) and 0 <= value < inf):
+                raise ValueError(f"thresholds.{name} is {value}, expected a finite number, at least 0.")
 
 
 def phase_labels(

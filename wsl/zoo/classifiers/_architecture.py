@@ -13,7 +13,7 @@ from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo.classifiers._small_cnn_stack import SmallCnnStack
 from wsl.zoo.classifiers._stack import ClassifierStack
-from wsl.zoo.training import as_list, check_choice, draw_choice
+from wsl.zoo.training import all_whole, check_choice, draw_choice
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ClassifierArchitecture(ABC):
 def check_counts(**counts: int | list[int]) -> None:
     """Raise ZooError unless all that can be drawn are positive integers."""
     for name, value in counts.items():
-        if not as_list(value) or min(as_list(value)) < 1:
+        if not all_whole(value, 1):
             raise ZooError(f"architecture.{name} is {value}, expected positive integers.")
 
 

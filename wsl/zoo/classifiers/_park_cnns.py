@@ -11,7 +11,7 @@ from wsl.zoo._errors import ZooError
 from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo.classifiers._architecture import ClassifierArchitecture, Task
 from wsl.zoo.classifiers._park_cnn_stack import ParkCnnStack
-from wsl.zoo.training import as_list, check_choice, draw_choice
+from wsl.zoo.training import as_list, check_choice, check_whole, draw_choice
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,7 @@ class ParkCnns(ClassifierArchitecture):
 
     def __post_init__(self) -> None:
         for name in ("depth", "channels", "kernel_size", "first_stride", "stride"):
-            values = as_list(getattr(self, name))
-            if not values or min(values) < 1:
-                raise ZooError(f"architecture.{name} is {values}, expected one or several positive numbers.")
+            check_whole(f"architecture.{name}", getattr(self, name), 1)
         if any(size % 2 == 0 for size in as_list(self.kernel_size)):
             raise ZooError(f"architecture.kernel_size is {self.kernel_size}, expected odd numbers.")
         check_choice("architecture.activation", self.activation, list(ACTIVATIONS))

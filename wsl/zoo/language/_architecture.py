@@ -11,7 +11,7 @@ from wsl.zoo._forward import ForwardDefinition
 from wsl.zoo.language._recurrent_stack import RecurrentStack
 from wsl.zoo.language._stack import LanguageStack
 from wsl.zoo.language._transformer_stack import TransformerStack
-from wsl.zoo.training import as_list, check_choice, check_number, draw_choice
+from wsl.zoo.training import as_list, check_choice, check_whole, draw_choice
 
 _CELLS = {"gru": "wsl.models:CharGRU", "lstm": "wsl.models:CharLSTM", "rnn": "wsl.models:CharRNN"}
 
@@ -140,4 +140,4 @@ class CharTransformers(LanguageArchitecture):
 
 
 def _check_sizes(name: str, value: int | list[int]) -> None:
-    check_number(f"architecture.{name}", list(map(float, as_list(value))), 1, 1e6)
+    check_whole(f"architecture.{name}", value, 1, 1e6)

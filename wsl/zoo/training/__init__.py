@@ -10,9 +10,11 @@ from wsl.zoo.training._recipe import PopulationHyperparameters, PopulationRecipe
 from wsl.zoo.training._sampling import (
     Number,
     Range,
+    all_whole,
     as_list,
     check_choice,
     check_number,
+    check_whole,
     draw_choice,
     draw_number,
 )
@@ -35,6 +37,7 @@ __all__ = [
     "StackedDropout",
     "StackedOptimizer",
     "TrainedStack",
+    "all_whole",
     "as_list",
     "build_population",
     "build_provenance",
@@ -42,6 +45,7 @@ __all__ = [
     "check_choice",
     "check_number",
     "check_positive",
+    "check_whole",
     "draw_choice",
     "draw_number",
     "draw_plans",

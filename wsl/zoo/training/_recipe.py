@@ -12,9 +12,10 @@ from wsl.zoo.training._dropout import DROPOUT_LEVELS
 from wsl.zoo.training._optimizers import OPTIMIZERS
 from wsl.zoo.training._sampling import (
     Number,
-    as_list,
+    all_whole,
     check_choice,
     check_number,
+    check_whole,
     draw_choice,
     draw_number,
 )
@@ -91,9 +92,9 @@ class PopulationRecipe(Generic[H]):
         check_choice("recipe.initialisation", self.initialisation, initialisations)
         check_number("recipe.initial_scale", self.initial_scale, 0, 1e6, open_low=True)
         check_number("recipe.train_fraction", self.train_fraction, 0, 1, open_low=True)
-        check_number("recipe.batch_size", list(map(float, as_list(self.batch_size))), 1, 1e6)
-        check_number(f"recipe.{duration}", list(map(float, as_list(getattr(self, duration)))), 0, 1e9)
-        if self.checkpoints is not None and any(when < 0 for when in self.checkpoints):
+        check_whole("recipe.batch_size", self.batch_size, 1, 1e6)
+        check_whole(f"recipe.{duration}", getattr(self, duration), 0, 1e9)
+        if self.checkpoints and not all_whole(self.checkpoints, 0):
             raise ZooError(f"recipe.checkpoints are {self.checkpoints}, expected {duration} from 0 on.")
 
     def _draw_shared(self, generator: np.random.Generator) -> dict[str, Any]:

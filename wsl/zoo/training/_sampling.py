@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TypeVar
 
 import numpy as np
@@ -62,19 +63,37 @@ def draw_choice(value: T | Sequence[T], generator: np.random.Generator) -> T:
 
 def check_number(name: str, value: Number, low: float, high: float, *, open_low: bool = False) -> None:
     """Raise ZooError unless all that can be drawn lies in [``low``, ``high``], without ``low`` if open."""
-    ends = (value.low, value.high) if isinstance(value, Range) else as_list(value)
-    fine = all(low <= end <= high and not (open_low and end == low) for end in ends)
-    if not ends or not fine:
+    ends = [value.low, value.high] if isinstance(value, Range) else _entries(value)
+    fine = all(isinstance(end, int | float) and low <= end <= high for end in ends)
+    if not ends or not fine or (open_low and low in ends):
         bracket = "(" if open_low else "["
         raise ZooError(f"{name} is {value}, expected numbers in {bracket}{low:g}, {high:g}].")
 
 
+def check_whole(name: str, value: int | Sequence[int], low: int, high: float = math.inf) -> None:
+    """Raise ZooError unless all that can be chosen are whole numbers in [``low``, ``high``]."""
+    if not all_whole(value, low, high):
+        above = "" if high == math.inf else f" to {high:g}"
+        raise ZooError(f"{name} is {value}, expected whole numbers from {low}{above or ' on'}.")
+
+
+def all_whole(value: object, low: int, high: float = math.inf) -> bool:
+    """Whether this is a whole number in [``low``, ``high``], or some of them."""
+    entries = _entries(value)
+    return bool(entries) and all(isinstance(one, Integral) and low <= int(one) <= high for one in entries)
+
+
 def check_choice(name: str, value: str | Sequence[str], allowed: Sequence[str]) -> None:
     """Raise ZooError unless every entry is one of ``allowed``."""
-    if not as_list(value) or not set(as_list(value)) <= set(allowed):
+    if not (entries := _entries(value)) or any(entry not in allowed for entry in entries):
         raise ZooError(f"{name} is {value}, expected one or several of {', '.join(allowed)}.")
 
 
 def as_list(value: T | Sequence[T]) -> list[T]:
     """A list of what can be chosen."""
     return [value] if isinstance(value, int | float | str) else list(value)
+
+
+def _entries(value: object) -> list[object]:
+    """The same of what may be anything."""
+    return list(value) if isinstance(value, list | tuple) else [value]
