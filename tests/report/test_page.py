@@ -155,6 +155,18 @@ def test_runs_of_one_name_are_told_apart(tmp_path):
     assert [run.name for run in read_runs(folders)] == list(map(str, folders))
 
 
+def test_a_folder_above_runs_stands_for_them(tmp_path, capsys):
+    for seed in (0, 1):
+        write_run(tmp_path / "bench" / "sets" / f"seed{seed}")
+    (tmp_path / "bench" / "killed" / "seed0").mkdir(parents=True)
+    page = tmp_path / "report.html"
+    assert main(["report", str(tmp_path / "bench"), "--html", str(page)]) == 0
+    assert all(name in page.read_text() for name in ("seed0", "seed1")) and "killed" not in page.read_text()
+    (tmp_path / "empty").mkdir()
+    assert main(["report", str(tmp_path / "empty"), "--html", str(page)]) == 2
+    assert "empty has no metrics" in capsys.readouterr().err
+
+
 def test_text_of_files_is_only_text(tmp_path):
     run = write_run(tmp_path / "a")
     for path in ("config.yaml", "metrics/version_0/hparams.yaml"):

@@ -19,6 +19,7 @@ from wsl.report import (
     read_number_predictions,
     read_predictions,
     read_settings,
+    runs_below,
     write_breakdown,
     write_page,
 )
@@ -32,7 +33,12 @@ def run(arguments: Sequence[str]) -> int:
         exit_on_error=False,
         description="Draw the figures of a run into its folder, or compare runs on one HTML page.",
     )
-    parser.add_argument("folders", type=str, nargs="+", help="the runs' folders, e.g. runs/NAME")
+    parser.add_argument(
+        "folders",
+        type=str,
+        nargs="+",
+        help="the runs' folders, e.g. runs/NAME, or folders above them, e.g. runs/bench",
+    )
     parser.add_argument(
         "--out", type=str | None, default=None, help="where to draw one run; FOLDER/figures if not given"
     )
@@ -43,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         help="the page to write, which holds all that it shows; report.html for several runs if not given",
     )
     options = parser.parse_args(list(arguments[1:]))
-    folders = [Path(folder) for folder in options.folders]
+    folders = [run for folder in options.folders for run in runs_below(Path(folder))]
     if options.html is None and len(folders) == 1:
         _draw(folders[0], options.out)
         return 0

@@ -14,7 +14,7 @@ from wsl.report.numbers import (
 )
 from wsl.report.page import write_page
 from wsl.report.predictions import Predictions, plot_confusion, plot_embeddings, read_predictions
-from wsl.report.runs import read_metrics, read_settings
+from wsl.report.runs import read_metrics, read_settings, runs_below
 from wsl.report.summary import EncoderResult, Study, format_study, write_study
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "read_number_predictions",
     "read_predictions",
     "read_settings",
+    "runs_below",
     "write_breakdown",
     "write_page",
     "write_study",

@@ -99,6 +99,14 @@ def read_runs(folders: list[Path]) -> list[RunRecord]:
     ]
 
 
+def runs_below(folder: Path) -> list[Path]:
+    """The folder itself, or the runs in folders below it where it is none and there are some."""
+    if (folder / "metrics").is_dir():
+        return [folder]
+    found = {path.parents[2] for path in folder.rglob("metrics/version_*/metrics.csv")}
+    return sorted(found) or [folder]
+
+
 def read_settings(folder: Path) -> dict[str, str]:
     """The configuration of a run, flat (:func:`flatten`); empty if there is none.
 
