@@ -105,3 +105,45 @@ def test_verify_says_what_is_not_finite(tmp_path: Path, capsys: pytest.CaptureFi
     assert "1 rows hold values that are not finite, as they were written: 1\n" in capsys.readouterr().out
     assert main(["zoo", "info", path]) == 0
     assert "diverged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "config", "options", "said"),
+    [
+        (
+            "classifiers",
+            "small_cnn_fashion_mnist",
+            ["--architecture.activation", "[]"],
+            "architecture.activation is []",
+        ),
+        (
+            "classifiers",
+            "small_cnn_fashion_mnist",
+            ["--recipe.dropout", "{low: 1, high: 0}"],
+            "from 1.0 to 0.0",
+        ),
+        (
+            "classifiers",
+            "small_cnn_fashion_mnist",
+            ["--recipe.epochs", "1.5"],
+            "epochs: expected int or list, got 1.5",
+        ),
+        (
+            "language",
+            "language_rnn",
+            ["--architecture.hidden", "0"],
+            "architecture.hidden is 0, expected whole",
+        ),
+        ("phases", "phases_digits", ["--measures.thresholds.sharp", "-1"], "thresholds.sharp is -1.0"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_what_populations_cannot_be_is_one_paragraph(
+    tmp_path, repository, capsys, command, config, options, said
+):
+    path = repository / "configs" / "zoo" / f"{config}.yaml"
+    given = ["--config", str(path), "--out", str(tmp_path / "z.h5"), *options]
+    assert main(["zoo", f"build-{command}", *given]) == 2
+    text = capsys.readouterr().err.strip()
+    assert said in text and "\n" not in text and "Union" not in text and len(text) < 400
+    assert list(tmp_path.iterdir()) == []

@@ -38,10 +38,6 @@ REASONS = (
 )
 
 
-# what a class says of its arguments, within jsonargparse's report of all types that an option may have
-UNION = re.compile(r"Errors:\s+- (.*?)\n\s*- Expected a <class 'NoneType'>", re.DOTALL)
-
-
 class CommandError(ValueError):
     """A command's arguments are at fault."""
 
@@ -80,8 +76,24 @@ def condense(message: str) -> str:
         if match := re.search(pattern, message):
             reason = text.format(*match.groups())
             return f"{option}: {reason}. {ADVICE}" if option else f"{reason}. {ADVICE}"
-    if match := UNION.search(message):
-        message = match[1]
+    message = _of_union(message, option) or message
     words = re.sub(r"\s+", " ", message).strip().rstrip(".!")
     shown = words if len(words) <= LONGEST else words[:LONGEST].rsplit(" ", 1)[0] + " …"
     return f"{shown}. {ADVICE}"
+
+
+def _of_union(message: str, option: str) -> str | None:
+    """What a class says of its arguments within jsonargparse's report of all types that an option may have.
+
+    If none says anything, the types; ``None`` if it is no such report.
+    """
+    found = re.search(
+        r"Errors:\s+- (.*?)\n\s*Given value type:.*?\n\s*Given value: ([^\n]*)", message, re.DOTALL
+    )
+    if found is None:
+        return None
+    parts = re.split(r"\n\s*- ", found[1])
+    if own := [part for part in parts if not part.startswith("Expected a <class")]:
+        return own[0]
+    kinds = re.findall(r"Expected a <class '(?!NoneType)(?:\w+\.)*(\w+)'>", found[1])
+    return f"{option + ': ' if option else ''}expected {' or '.join(kinds)}, got {found[2]}"

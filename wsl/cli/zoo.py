@@ -9,6 +9,7 @@ import numpy as np
 from jsonargparse import ArgumentParser, Namespace
 
 from wsl.cli import zoo_heatmaps, zoo_hub, zoo_import
+from wsl.cli.failures import CommandError, condense, describe_failure
 from wsl.zoo import (
     Zoo,
     ZooError,
@@ -63,7 +64,12 @@ def _builder(help: str, build: Callable[..., Zoo]) -> Command:
         parser.add_function_arguments(build)
 
     def run_builder(parser: ArgumentParser, options: Namespace) -> None:
-        given = parser.instantiate(options)
+        try:
+            given = parser.instantiate(options)
+        except ValueError as err:
+            if describe_failure(err) is not None:
+                raise
+            raise CommandError(condense(str(err))) from err
         given.pop("config", None)
         _say_made(build(**vars(given)))
 
