@@ -107,8 +107,9 @@ def test_tables_can_be_made_again_from_the_runs(runs, tmp_path):
         ("", "does not read as the runs of a bench"),
         ("encoder,seed,state\na,0,done\n", "does not read as the runs of a bench"),
         ("encoder,seed,state,x,metric,mode\na,0,done,much,val/x,max\n", "does not read"),
+        ("encoder,seed,state,x,metric,mode\na,0,done,1\n", "a line is cut off"),
     ],
-    ids=["none", "empty", "columns", "numbers"],
+    ids=["none", "empty", "columns", "numbers", "cut"],
 )
 def test_runs_that_no_bench_wrote(tmp_path, text, said):
     if text is not None:

@@ -64,6 +64,8 @@ def read_runs_csv(path: Path) -> tuple[list[Record], str, str]:
             names = list(reader.fieldnames or ())
             figures = names[len(_FIRST) : names.index("metric")]
             lines = list(reader)
+        if any(None in line.values() for line in lines):
+            raise ValueError("a line is cut off")
         return [_record(line, figures) for line in lines], lines[0]["metric"], lines[0]["mode"]
     except OSError as err:
         raise BenchError(f"{path} cannot be read: {err.strerror}. Give the folder of a bench.") from err
