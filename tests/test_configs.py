@@ -99,6 +99,7 @@ def test_augmentations_compose_with_every_task(path, capsys):
 def test_experiments_are_complete(path, capsys):
     stated, config = yaml.safe_load(path.read_text()), printed(capsys, "fit", *options(path))
     assert config["trainer"].items() >= stated["trainer"].items()
+    assert stated["monitor"].startswith("val/") and stated["mode"] in ("max", "min"), "as a bench asks"
     given = stated["model"]["init_args"]["encoder"]
     made = config["model"]["init_args"]["encoder"]
     assert made["class_path"] == given["class_path"]
