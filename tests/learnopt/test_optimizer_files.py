@@ -1,5 +1,6 @@
 """Files of optimizers: round trips, what does not fit, and files that are damaged or hostile."""
 
+import inspect
 import json
 import random
 import struct
@@ -23,6 +24,7 @@ from wsl.learnopt import (
     Optimizer,
     OptimizerFileError,
     PerLane,
+    UNFOptimizer,
     cosine,
     load,
     pretrained,
@@ -234,6 +236,15 @@ def test_what_no_file_can_hold_is_refused(tmp_path):
     with pytest.raises(OptimizerFileError, match="log_rate: values that are not finite"):
         save(bad, target, CARD)
     assert not list(tmp_path.iterdir())
+
+
+def test_arguments_are_found_where_python_shows_new_in_place_of_init(tmp_path, monkeypatch):
+    monkeypatch.setattr(UNFOptimizer, "__new__", staticmethod(Optimizer.__new__))  # as before Python 3.11.4
+    assert list(inspect.signature(UNFOptimizer).parameters) == ["args", "kwargs"]
+    target = tmp_path / "new.safetensors"
+    save(UNFOptimizer(wsl.trace(network(), INPUTS), hidden=8), target, CARD)
+    found = read_optimizer(target)
+    assert found.arguments["hidden"] == 8 and found.spec is not None
 
 
 def test_cards_say_something_that_can_be_printed():

@@ -1,6 +1,7 @@
 """Meta-training: what a step does, learning, exact resumption, checkpoints, diverged lanes, families."""
 
 import csv
+import inspect
 import math
 from functools import partial
 
@@ -19,6 +20,7 @@ from wsl.learnopt import (
     FullBackprop,
     LogUniform,
     Objective,
+    Optimizer,
     Quadratics,
     TaskFamily,
     TruncatedES,
@@ -232,6 +234,16 @@ def test_networks_and_weights_of_different_types_are_refused(precision):
     trainer = pl_trainer(precision=precision, max_epochs=1)
     trainer.fit(made(FullBackprop(Constant(3), 2), learned), datamodule=data)
     assert trainer.global_step == 2
+
+
+def test_a_specification_is_given_where_python_shows_new_in_place_of_init(monkeypatch):
+    monkeypatch.setattr(UNFOptimizer, "__new__", staticmethod(Optimizer.__new__))  # as before Python 3.11.4
+    assert list(inspect.signature(UNFOptimizer).parameters) == ["args", "kwargs"]
+    task = made(FullBackprop(Constant(3), 2), partial(UNFOptimizer, hidden=4, layers=1))
+    pl_trainer(max_epochs=1).fit(
+        task, datamodule=ProblemDataModule(Quadratics(3), steps=2, held_out=2, horizon=3)
+    )
+    assert isinstance(task.learned, UNFOptimizer)
 
 
 def test_what_cannot_be_built_says_so_before_a_run():

@@ -46,9 +46,10 @@ def save(optimizer: Optimizer, path: str | Path, card: Card) -> None:
             "and make them in code; of optimizers within others, save the inner one."
         )
     positional, named = optimizer.given
-    bound = inspect.signature(kind).bind(*positional, **named)
+    bound = inspect.signature(type(optimizer).__init__).bind(optimizer, *positional, **named)
     bound.apply_defaults()
-    arguments = dict(bound.arguments)
+    _, *pairs = bound.arguments.items()  # the first is the optimizer itself
+    arguments = dict(pairs)
     spec = arguments.pop("spec", None)
     if isinstance(spec, WeightSpec):
         spec = str(spec)

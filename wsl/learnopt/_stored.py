@@ -86,8 +86,9 @@ class OptimizerFile:
     def __str__(self) -> str:
         count = sum(value.numel() for value in self.tensors.values())
         given = ", ".join(f"{shortened(name)}={shortened(value)}" for name, value in self.arguments.items())
-        spec = "" if self.spec is None else f"\n\n{self.spec}"
-        return f"{self.kind}({given}), {count:,} numbers, written by wsl {self.version}\n\n{self.card}{spec}"
+        spec = "" if self.spec is None else f"\n\nThe architecture that it was trained on:\n{self.spec}"
+        numbers = f"{count:,} numbers with the fixed ones"
+        return f"{self.kind}({given}), {numbers}, written by wsl {self.version}\n\n{self.card}{spec}"
 
 
 def parse_file(metadata: dict[str, str], tensors: dict[str, Tensor]) -> OptimizerFile:

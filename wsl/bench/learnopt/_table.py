@@ -85,12 +85,13 @@ def _markdown(name: str, rows: Sequence[Row]) -> str:
 
 def _notes(trial: Trial, smoke: bool) -> str:
     settings = trial.settings
-    limits = " Smoke test: few steps, a coarse grid." if smoke else ""
+    limits = " Smoke test: few steps and a coarse grid, which compare nothing." if smoke else ""
+    tuning = f"{settings.tuning_seeds} other problem{'s' if settings.tuning_seeds > 1 else ''}"
     return (
         f"{settings.seeds} problems a task, mean ± standard deviation. Losses after the horizon are on "
         "batches that no step trained on. Mean ones are over all steps: in training on the step's own batch, "
         "in the test on test batches. Hand-designed optimizers are tuned on a grid of rates and schedules by "
-        f"{settings.tuning_seeds} other problems, once for the training loss after the horizon and once for "
+        f"{tuning}, once for the training loss after the horizon and once for "
         "the mean one, and each column has the setting that was tuned for it; the first is named, with an "
         "asterisk at the edge of the grid. Learned ones are not tuned. Steps to the lowest training loss of "
         f"the tuned {REFERENCE} on the same problem are the median over problems, and how many reach it. A "
