@@ -239,7 +239,7 @@ def test_what_no_file_can_hold_is_refused(tmp_path):
 
 
 def test_arguments_are_found_where_python_shows_new_in_place_of_init(tmp_path, monkeypatch):
-    monkeypatch.setattr(UNFOptimizer, "__new__", staticmethod(Optimizer.__new__))  # as before Python 3.11.4
+    monkeypatch.setattr(UNFOptimizer, "__new__", staticmethod(Optimizer.__new__))  # as in Python 3.11.2
     assert list(inspect.signature(UNFOptimizer).parameters) == ["args", "kwargs"]
     target = tmp_path / "new.safetensors"
     save(UNFOptimizer(wsl.trace(network(), INPUTS), hidden=8), target, CARD)

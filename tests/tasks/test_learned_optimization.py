@@ -237,7 +237,7 @@ def test_networks_and_weights_of_different_types_are_refused(precision):
 
 
 def test_a_specification_is_given_where_python_shows_new_in_place_of_init(monkeypatch):
-    monkeypatch.setattr(UNFOptimizer, "__new__", staticmethod(Optimizer.__new__))  # as before Python 3.11.4
+    monkeypatch.setattr(UNFOptimizer, "__new__", staticmethod(Optimizer.__new__))  # as in Python 3.11.2
     assert list(inspect.signature(UNFOptimizer).parameters) == ["args", "kwargs"]
     task = made(FullBackprop(Constant(3), 2), partial(UNFOptimizer, hidden=4, layers=1))
     pl_trainer(max_epochs=1).fit(

@@ -200,7 +200,7 @@ class LearnedOptimization(ConfiguredTask):
 
     def _build(self, spec: str) -> None:
         kind, factory = self._recipes["learned"].load(Optimizer), self._factories["learned"]
-        # Of the class itself, Python up to 3.11.3 shows __new__ where __init__ is inherited.
+        # Of the class itself, Python 3.11.2 shows __new__ where __init__ is inherited.
         takes_spec = "spec" in inspect.signature(kind.__init__).parameters  # type: ignore[misc]
         self.learned = factory(WeightSpec.parse(spec)) if takes_spec else factory()
         self._record = {"spec": spec}
