@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -13,3 +14,24 @@ def write_text(path: Path, text: str) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, "utf-8")
     os.replace(partial, path)
+
+
+def write_whole(path: Path, write: Callable[[Path], None], partial: Path) -> None:
+    """Let ``write`` make the file ``partial``, bring it to the disk, and only then give it the name ``path``.
+
+    Raises:
+        OSError: the system refuses (disk full, no permission). ``path`` is then as it was before.
+    """
+    write(partial)
+    sync(partial)
+    os.replace(partial, path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Bring a file or a folder's list of names to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -15,13 +15,13 @@ import torch
 from torch import nn
 
 import wsl
+from wsl._files import write_whole
 from wsl.learnopt._card import Card, OptimizerFileError, printable, shortened
 from wsl.learnopt._stored import FORMAT, KEY, KINDS, OptimizerFile, parse_file
 from wsl.learnopt._torch_optimizer import TorchOptimizer
 from wsl.learnopt.optimizers import Optimizer
 from wsl.spec import SpecError, WeightSpec
 from wsl.zoo import ZooError
-from wsl.zoo._files import replace_file
 from wsl.zoo.formats import read_safetensors, write_safetensors
 
 SUFFIX = ".safetensors"
@@ -73,9 +73,12 @@ def save(optimizer: Optimizer, path: str | Path, card: Card) -> None:
         write_safetensors(partial, widest_first, metadata)
 
     try:
-        replace_file(target, write, partial)
-    except ZooError as err:
-        raise OptimizerFileError(str(err)) from err
+        write_whole(target, write, partial)
+    except OSError as err:
+        raise OptimizerFileError(
+            f"{target} could not be written: {err.strerror or err}. A file that was there before still is: "
+            "make room or fix the permissions, and save again."
+        ) from err
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from wsl._files import write_whole
 from wsl.zoo._errors import ZooError
 
 PARTIAL = ".partial"
@@ -26,12 +27,8 @@ def replace_file(path: Path, write: Callable[[Path], None], partial: Path | None
     Raises:
         ZooError: the system refuses (disk full, no permission). ``path`` is then as it was before.
     """
-    partial = partial or path.with_name(path.name + PARTIAL)
     try:
-        write(partial)
-        sync(partial)
-        os.replace(partial, path)
-        sync(path.parent)
+        write_whole(path, write, partial or path.with_name(path.name + PARTIAL))
     except OSError as err:
         raise ZooError(
             f"{path} could not be written: {err.strerror or err}. Nothing that was stored before is lost: "
@@ -95,15 +92,6 @@ class RefusableFile:
         except OSError as err:
             self.error = self.error or err
             return size or 0
-
-
-def sync(path: Path) -> None:
-    """Bring a file or a folder's list of names to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class BuildLock:

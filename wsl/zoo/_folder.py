@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from wsl._files import sync
 from wsl.zoo._errors import ZooError
-from wsl.zoo._files import PARTIAL, BuildLock, replace_file, sync
+from wsl.zoo._files import PARTIAL, BuildLock, replace_file
 from wsl.zoo._json import differences, dump_json, load_json
 from wsl.zoo._layout import Architecture
 from wsl.zoo._reader import read_content
